@@ -436,7 +436,7 @@ def test_without_certificates_only_on_this_machine(rows):
 
 
 def test_a_hostile_category_cannot_steer_the_terminal():
-    from sfumato.cli._party_views import _printable
+    from sfumato.cli.party import _printable
 
     assert _printable("a\x1b[2Jb\nc") == "a�[2Jb\nc"
 

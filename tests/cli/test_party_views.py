@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cli_tools import sfumato
-from sfumato.cli._party_views import view_logarithms, view_net, view_tree
+from sfumato.cli.party import view_logarithms, view_net, view_tree
 from sfumato.secure import BayesNet, DecisionTree, Logarithms, Outcome, Schema, SessionReport
 from sfumato.secure.decision_tree import Leaf, Split
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.protocol import Column as SchemaColumn
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.joint.agreement import Category, Column, Number
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from sfumato.engines.protocol import Column as SchemaColumn
 
 __all__ = [
     "declared_columns",

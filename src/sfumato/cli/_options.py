@@ -48,11 +48,13 @@ __all__ = [
     "UseEngine",
     "Weights",
     "examples",
+    "flag",
     "new_app",
     "new_file",
     "option",
     "parse_kinds",
     "parse_weights",
+    "setting",
     "split_columns",
 ]
 
@@ -62,22 +64,28 @@ LIMITS = "Limits"
 PRINTING = "Printing"
 
 
-class EngineChoice(StrEnum):
-    """Where the rows of a local table are worked on."""
-
-    auto = "auto"
-    memory = "memory"
-    duckdb = "duckdb"
+def option(usage: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that has no value unless it is given; `usage` is as in ``--columns -c A,B,…``."""
+    return setting(usage, help, panel, show_default=False, **more)
 
 
-class Measure(StrEnum):
-    """What a set of columns must do to identify."""
+def setting(usage: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option with a value of its own, which the help shows."""
+    parts = usage.split()
+    names = [part for part in parts if part.startswith("-")]
+    metavar = " ".join(parts[len(names) :]) or None
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
 
-    key = "key"
-    distinct = "distinct"
-    separation = "separation"
+
+def flag(usage: str, help: str, panel: str | None = None) -> Any:
+    """An option that is on or off."""
+    return setting(usage, help, panel)
 
 
+EngineChoice = StrEnum("EngineChoice", ["auto", "memory", "duckdb"])
+"""Where the rows of a local table are worked on."""
+Measure = StrEnum("Measure", ["key", "distinct", "separation"])
+"""What a set of columns must do to identify."""
 Measuring = Annotated[
     Measure, typer.Option(help="Tell all rows apart, or reach a ratio of classes or pairs.")
 ]
@@ -93,214 +101,123 @@ Source = Annotated[
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(
-        "--columns",
-        "-c",
-        metavar="A,B,…",
-        show_default=False,
-        help="Columns to look at, separated by commas. All if not given.",
-    ),
+    option("--columns -c A,B,…", "Columns to look at, separated by commas. All if not given."),
 ]
 Person = Annotated[
     str | None,
-    typer.Option(
-        "--person",
-        metavar="COLUMN",
-        show_default=False,
-        help="Which rows belong to one person: persons are counted, not rows.",
-    ),
+    option("--person COLUMN", "Which rows belong to one person: persons are counted, not rows."),
 ]
 Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude",
-        "-x",
-        metavar="A,B,…",
-        show_default=False,
-        rich_help_panel=READING,
-        help="Columns to leave out.",
-    ),
+    list[str] | None, option("--exclude -x A,B,…", "Columns to leave out.", READING)
 ]
 UseEngine = Annotated[
     EngineChoice,
-    typer.Option(
+    setting(
         "--engine",
-        rich_help_panel=READING,
-        help="Where a local table is worked on; [bold]auto[/bold] takes memory if it fits.",
+        "Where a local table is worked on; [bold]auto[/bold] takes memory if it fits.",
+        READING,
     ),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(
-        "--delimiter",
-        metavar="CHAR",
-        show_default=False,
-        rich_help_panel=READING,
-        help="What separates the cells of a text file. Found out if not given.",
+    option(
+        "--delimiter CHAR",
+        "What separates the cells of a text file. Found out if not given.",
+        READING,
     ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(
-        "--encoding",
-        metavar="NAME",
-        show_default=False,
-        rich_help_panel=READING,
-        help="How the characters of a text file are encoded. Found out if not given.",
+    option(
+        "--encoding NAME",
+        "How the characters of a text file are encoded. Found out if not given.",
+        READING,
     ),
 ]
 NullText = Annotated[
     list[str] | None,
-    typer.Option(
-        "--null",
-        metavar="TEXT",
-        show_default=False,
-        rich_help_panel=READING,
-        help="Text that stands for a missing cell in a text file, e.g. '?'. May be repeated.",
+    option(
+        "--null TEXT",
+        "Text that stands for a missing cell in a text file, e.g. '?'. May be repeated.",
+        READING,
     ),
 ]
 Parse = Annotated[
     list[str] | None,
-    typer.Option(
-        "--parse",
-        metavar="COLUMN=KIND",
-        show_default=False,
-        rich_help_panel=READING,
-        help="Turn a column of text into date or number, however its cells are written: "
+    option(
+        "--parse COLUMN=KIND",
+        "Turn a column of text into date or number, however its cells are written: "
         "seen=date,income=number; date:dmy, date:mdy, number:comma and number:point say what a "
         r"column does not tell. Or a TOML file with a table \[parse]. May be repeated.",
+        READING,
     ),
 ]
 Unparsed = Annotated[
     str,
-    typer.Option(
-        "--unparsed",
-        metavar="null|stop",
-        rich_help_panel=READING,
-        help="What becomes of cells that do not parse: they stop the program, or are counted and "
+    setting(
+        "--unparsed null|stop",
+        "What becomes of cells that do not parse: they stop the program, or are counted and "
         "become missing.",
+        READING,
     ),
 ]
 Header = Annotated[
     bool,
-    typer.Option(
-        "--header/--no-header",
-        rich_help_panel=READING,
-        help="Whether the first line of a text file names the columns.",
+    flag(
+        "--header/--no-header", "Whether the first line of a text file names the columns.", READING
     ),
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
-        "--memory",
-        metavar="SIZE",
-        show_default=False,
-        rich_help_panel=LIMITS,
-        help="How much memory the work may take, e.g. 512MB or 4GiB; 256MB at least.",
+    option(
+        "--memory SIZE",
+        "How much memory the work may take, e.g. 512MB or 4GiB; 256MB at least.",
+        LIMITS,
     ),
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        min=1,
-        show_default=False,
-        rich_help_panel=LIMITS,
-        help="How many cores to use. All if not given.",
-    ),
+    int | None, option("--threads N", "How many cores to use. All if not given.", LIMITS, min=1)
 ]
 Time = Annotated[
     str | None,
-    typer.Option(
-        "--time",
-        metavar="DURATION",
-        show_default=False,
-        rich_help_panel=LIMITS,
-        help="Stop searching after this long, e.g. 30s, 5m or 1h.",
-    ),
+    option("--time DURATION", "Stop searching after this long, e.g. 30s, 5m or 1h.", LIMITS),
 ]
 Json = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        rich_help_panel=PRINTING,
-        help="Print one JSON object on standard output and nothing else.",
-    ),
+    bool, flag("--json", "Print one JSON object on standard output and nothing else.", PRINTING)
 ]
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", rich_help_panel=PRINTING, help="No progress on standard error."),
-]
-Beta = Annotated[
-    float | None,
-    typer.Option(
-        metavar="RATIO", show_default=False, help="The ratio to reach, instead of all of it."
-    ),
-]
-MaxSize = Annotated[
-    int | None,
-    typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
-]
+Quiet = Annotated[bool, flag("--quiet -q", "No progress on standard error.", PRINTING)]
+Beta = Annotated[float | None, option("--beta RATIO", "The ratio to reach, instead of all of it.")]
+MaxSize = Annotated[int | None, option("--max-size N", "Only sets of at most N columns.")]
 Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed", metavar="N", min=0, help="Same table and same seed: same answer, to the byte."
-    ),
+    int, setting("--seed N", "Same table and same seed: same answer, to the byte.", min=0)
 ]
 Output = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        show_default=False,
-        help="Where to write the result; the ending decides the format.",
-    ),
+    option("--output -o FILE", "Where to write the result; the ending decides the format."),
 ]
 Sign = Annotated[
-    str | None,
-    typer.Option(
-        "--sign",
-        metavar="KEY",
-        show_default=False,
-        help="Sign the certificate with this key (see sfumato keygen).",
-    ),
+    str | None, option("--sign KEY", "Sign the certificate with this key (see sfumato keygen).")
 ]
 Author = Annotated[
     str | None,
-    typer.Option(
-        "--author",
-        metavar="NAME",
-        show_default=False,
-        help="Whom the certificate names as its author; nobody unless given.",
-    ),
+    option("--author NAME", "Whom the certificate names as its author; nobody unless given."),
 ]
 SpreadsheetSafe = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--spreadsheet-safe",
-        help="Put an apostrophe before cells that a spreadsheet would take for formulas and run.",
+        "Put an apostrophe before cells that a spreadsheet would take for formulas and run.",
     ),
 ]
 Missing = Annotated[
     str,
-    typer.Option(
-        "--missing",
-        metavar="value|wildcard|own-class",
-        show_default=False,
-        help="What a missing cell is: a value like any other (default), or a wildcard that matches "
+    option(
+        "--missing value|wildcard|own-class",
+        "What a missing cell is: a value like any other (default), or a wildcard that matches "
         "any value; in classes of their own rows count as with values.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
-
-
-def option(panel: str | None, *names: str, metavar: str, help: str, **more: Any) -> Any:
-    """An option that has no value unless it is given."""
-    return typer.Option(
-        *names, metavar=metavar, help=help, rich_help_panel=panel, show_default=False, **more
-    )
+Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
 
 
 _HEADING = "[bold]Examples[/bold]\n\n"
@@ -388,11 +305,9 @@ def split_columns(given: Sequence[str] | None, known: Sequence[str] = ()) -> lis
 
 Weights = Annotated[
     list[str] | None,
-    typer.Option(
-        "--weights",
-        metavar="A=2,B=0.5",
-        show_default=False,
-        help="Weights of columns, or a TOML file with a table of them; 1 where none is given.",
+    option(
+        "--weights A=2,B=0.5",
+        "Weights of columns, or a TOML file with a table of them; 1 where none is given.",
     ),
 ]
 

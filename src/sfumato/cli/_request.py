@@ -73,10 +73,7 @@ class Requested(Asked):
     @classmethod
     def options(cls) -> list[inspect.Parameter]:
         more = option(
-            "How to blur",
-            "--option",
-            metavar="NAME=VALUE",
-            help="Any other option of the method. May be repeated.",
+            "--option NAME=VALUE", "Any other option of the method. May be repeated.", "How to blur"
         )
         kind = inspect.Parameter.KEYWORD_ONLY
         hint = Annotated[list[str] | None, more]
@@ -130,7 +127,7 @@ def _option(one: Parameter) -> Any:
             told.flag, show_default=False, rich_help_panel=told.group or None, help=told.help
         )
     least = {"min": 0} if one.kind is int and not told.counts else {}
-    return option(told.group or None, told.flag, metavar=told.metavar, help=told.help, **least)
+    return option(f"{told.flag} {told.metavar}", told.help, told.group or None, **least)
 
 
 def _read(one: Parameter, value: Any, known: Sequence[str]) -> Any:

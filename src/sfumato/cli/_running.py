@@ -16,12 +16,10 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
-
 from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
 from sfumato.cli._ending import guarded, visible, visible_json
-from sfumato.cli._options import READING, split_columns
+from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
 from sfumato.kernels.cores import limited
 from sfumato.results import Result
@@ -431,12 +429,11 @@ def _budget(common: dict[str, Any], progress: ProgressLine) -> Budget:
 
 Stream = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--stream/--no-stream",
-        show_default=False,
-        rich_help_panel=READING,
-        help="Read the table once and keep nothing of it but a sample; by default for standard "
+        "Read the table once and keep nothing of it but a sample; by default for standard "
         "input if a sample is enough. Cells of text files are then compared as text.",
+        READING,
     ),
 ]
 

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sfumato.cli._options import (
     Author,
     Force,
@@ -17,6 +15,7 @@ from sfumato.cli._options import (
     Sign,
     SpreadsheetSafe,
     examples,
+    flag,
     new_app,
     new_file,
     option,
@@ -64,26 +63,21 @@ class Writing:
     format: Annotated[
         str | None,
         option(
+            "--format csv|parquet|xlsx|sav|…",
+            "Format of the output, if its ending does not say it.",
             WRITING,
-            "--format",
-            metavar="csv|parquet|xlsx|sav|…",
-            help="Format of the output, if its ending does not say it.",
         ),
     ] = None
     save_recoding: Annotated[
         Path | None,
         option(
+            "--save-recoding FILE",
+            "Write the groups that the release shows, for --recoding.",
             WRITING,
-            "--save-recoding",
-            metavar="FILE",
-            help="Write the groups that the release shows, for --recoding.",
         ),
     ] = None
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", rich_help_panel=WRITING, help="Say what would happen, write nothing."
-        ),
+        bool, flag("--dry-run", "Say what would happen, write nothing.", WRITING)
     ] = False
 
 
@@ -94,18 +88,13 @@ class Repeating:
     config: Annotated[
         str | None,
         option(
-            None,
-            "--config",
-            metavar="FILE",
-            help="A TOML file with these settings, or the certificate of an earlier release; "
+            "--config FILE",
+            "A TOML file with these settings, or the certificate of an earlier release; "
             "options given here come before it.",
         ),
     ] = None
     write_config: Annotated[
-        Path | None,
-        option(
-            None, "--write-config", metavar="FILE", help="Write the settings of this run as TOML."
-        ),
+        Path | None, option("--write-config FILE", "Write the settings of this run as TOML.")
     ] = None
 
 
@@ -200,10 +189,10 @@ def anonymize(
 def _check_dry(writing: Writing, config: Path | None) -> None:
     """Refuse to write other files in a run that writes nothing."""
     named = {"--save-recoding": writing.save_recoding, "--write-config": config}
-    for flag, place in named.items():
+    for name, place in named.items():
         if writing.dry_run and place is not None:
             raise ParameterError(
-                f"--dry-run writes nothing, and {flag} names a file to write",
+                f"--dry-run writes nothing, and {name} names a file to write",
                 where=str(place),
                 remedy="Leave out one of them; without -o the release itself is not written.",
             )

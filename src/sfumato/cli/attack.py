@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, new_app, split_columns
+from sfumato.cli._options import examples, flag, new_app, option, split_columns
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
@@ -40,53 +40,41 @@ def attack(
             metavar="PEOPLE", show_default=False, help="A table of people the attacker knows."
         ),
     ],
-    on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,…", show_default=False, help="Columns that both tables have."),
-    ] = None,
+    on: Annotated[list[str] | None, option("--on A,B,…", "Columns that both tables have.")] = None,
     k: Annotated[
         int | None,
-        typer.Option(
-            "-k",
-            metavar="K",
-            show_default=False,
-            help="Matching fewer people is exposed; 5 unless given, of a dataset what it promises.",
+        option(
+            "-k K",
+            "Matching fewer people is exposed; 5 unless given, of a dataset what it promises.",
         ),
     ] = None,
     m: Annotated[
         int | None,
-        typer.Option(
-            "-m",
-            metavar="N",
+        option(
+            "-m N",
+            "Of a dataset: rows of a person that are known; what it promises unless given.",
             min=0,
-            show_default=False,
-            help="Of a dataset: rows of a person that are known; what it promises unless given.",
         ),
     ] = None,
     hierarchies: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", show_default=False, help="Trees the release was made with."),
+        str | None, option("--hierarchies FOLDER", "Trees the release was made with.")
     ] = None,
     person: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            show_default=False,
-            help="Which rows belong to one person, in either table: people are counted, not rows.",
+        option(
+            "--person COLUMN",
+            "Which rows belong to one person, in either table: people are counted, not rows.",
         ),
     ] = None,
     identity: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", show_default=False, help="True identity, in both tables."),
+        str | None, option("--identity COLUMN", "True identity, in both tables.")
     ] = None,
     sampling_weight: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", show_default=False, help="How many people a row of PEOPLE stands for."
-        ),
+        option("--sampling-weight COLUMN", "How many people a row of PEOPLE stands for."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="End with 1 unless every row matches k people (k-map).")
+        bool, flag("--check", "End with 1 unless every row matches k people (k-map).")
     ] = False,
 ) -> None:
     """How many released rows lead back to one person, to a few, or to at least k?

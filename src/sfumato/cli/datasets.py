@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, examples, new_app
+from sfumato.cli._options import Force, Output, examples, new_app, option
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
@@ -36,10 +36,7 @@ def datasets(
     ] = None,
     output: Output = None,
     hierarchies: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", show_default=False, help="Where to write its generalization trees."
-        ),
+        Path | None, option("--hierarchies FOLDER", "Where to write its generalization trees.")
     ] = None,
     force: Force = False,
 ) -> None:

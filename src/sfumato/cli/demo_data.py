@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import Force, Seed, examples, new_app
+from sfumato.cli._options import Force, Seed, examples, flag, new_app, option, setting
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
@@ -16,21 +14,18 @@ app = new_app()
 
 Output = Annotated[
     str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        show_default=False,
-        help="Where to write it: .csv, .tsv, .parquet or .arrow; a new folder for --relational.",
+    option(
+        "--output -o FILE",
+        "Where to write it: .csv, .tsv, .parquet or .arrow; a new folder for --relational.",
     ),
 ]
-Rows = Annotated[int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many patients.")]
+Rows = Annotated[int, setting("--rows -n N", "How many patients.", min=0)]
 
 Relational = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--relational",
-        help="Write patients, admissions and prescriptions, with a dataset.toml, into a folder.",
+        "Write patients, admissions and prescriptions, with a dataset.toml, into a folder.",
     ),
 ]
 

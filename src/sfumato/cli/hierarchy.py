@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Columns, Force, examples, new_app
+from sfumato.cli._options import Columns, Force, examples, flag, new_app, option, setting
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.results import Result
@@ -28,18 +28,8 @@ app = new_app(help="Look at generalization hierarchies, and make them.", no_args
 WAYS = "Ways to cut"
 
 
-class Kind(StrEnum):
-    """Ways to make a hierarchy."""
-
-    auto = "auto"
-    intervals = "intervals"
-    frequency = "frequency"
-    prefixes = "prefixes"
-    dates = "dates"
-    order = "order"
-    flat = "flat"
-
-
+Kind = StrEnum("Kind", ["auto", "intervals", "frequency", "prefixes", "dates", "order", "flat"])
+"""Ways to make a hierarchy."""
 _USED_BY = {
     "width": (Kind.intervals,),
     "count": (Kind.intervals, Kind.frequency),
@@ -63,13 +53,9 @@ def show(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", show_default=False, help="A hierarchy file.")
     ],
-    taxonomy: Annotated[
-        bool, typer.Option("--taxonomy", help="The file holds pairs: child,parent.")
-    ] = False,
-    values: Annotated[bool, typer.Option("--values", help="Draw the values, too.")] = False,
-    width: Annotated[
-        int, typer.Option("--width", metavar="N", min=1, help="Branches to draw below a node.")
-    ] = 12,
+    taxonomy: Annotated[bool, flag("--taxonomy", "The file holds pairs: child,parent.")] = False,
+    values: Annotated[bool, flag("--values", "Draw the values, too.")] = False,
+    width: Annotated[int, setting("--width N", "Branches to draw below a node.", min=1)] = 12,
 ) -> None:
     """Check a hierarchy file and draw it.
 
@@ -103,53 +89,25 @@ def make(
     columns: Columns = None,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            show_default=False,
-            help="Where to write COLUMN.csv. Only told, not written, if not given.",
+        option(
+            "--output -o FOLDER", "Where to write COLUMN.csv. Only told, not written, if not given."
         ),
     ] = None,
     kind: Annotated[
-        Kind, typer.Option("--kind", help="How to make them; [bold]auto[/bold] looks at values.")
+        Kind, setting("--kind", "How to make them; [bold]auto[/bold] looks at values.")
     ] = Kind.auto,
     width: Annotated[
-        float | None,
-        typer.Option("--width", rich_help_panel=WAYS, help="Width of the finest intervals."),
+        float | None, setting("--width", "Width of the finest intervals.", WAYS)
     ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option("--count", rich_help_panel=WAYS, help="How many intervals or groups."),
-    ] = None,
-    edges: Annotated[
-        str | None,
-        typer.Option("--edges", metavar="18,65", rich_help_panel=WAYS, help="Where to cut."),
-    ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            "--keep", metavar="3,2", rich_help_panel=WAYS, help="Characters to keep of codes."
-        ),
-    ] = None,
+    count: Annotated[int | None, setting("--count", "How many intervals or groups.", WAYS)] = None,
+    edges: Annotated[str | None, setting("--edges 18,65", "Where to cut.", WAYS)] = None,
+    keep: Annotated[str | None, setting("--keep 3,2", "Characters to keep of codes.", WAYS)] = None,
     levels: Annotated[
         str | None,
-        typer.Option(
-            "--levels",
-            metavar="month,year",
-            rich_help_panel=WAYS,
-            help="Of dates: day, month, quarter, year, decade.",
-        ),
+        setting("--levels month,year", "Of dates: day, month, quarter, year, decade.", WAYS),
     ] = None,
     fanout: Annotated[
-        int | None,
-        typer.Option(
-            "--fanout",
-            min=2,
-            show_default=False,
-            rich_help_panel=WAYS,
-            help="Groups that become one; 2 unless given.",
-        ),
+        int | None, option("--fanout", "Groups that become one; 2 unless given.", WAYS, min=2)
     ] = None,
     force: Force = False,
 ) -> None:

@@ -22,7 +22,17 @@ from sfumato.cli._joint_views import (
     view_scores,
     view_share,
 )
-from sfumato.cli._options import Columns, Force, examples, new_app, new_file, parse_weights
+from sfumato.cli._options import (
+    Columns,
+    Force,
+    examples,
+    flag,
+    new_app,
+    new_file,
+    option,
+    parse_weights,
+    setting,
+)
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.files import appearing, require_file, write_text
@@ -41,26 +51,8 @@ app = new_app(
 )
 EXACT = "Exact fit (--exact): all parties at once, under secret sharing"
 
-OutputFile = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Where to write.")
-]
-AgreementFile = Annotated[
-    str,
-    typer.Option(
-        "--agreement",
-        "-a",
-        metavar="FILE",
-        show_default=False,
-        help="The study's agreement (TOML).",
-    ),
-]
-
-
-def text(options: str, metavar: str, told: str, panel: str | None = None) -> Any:
-    """An option that takes a text, is off by default, and says so by showing no default."""
-    return typer.Option(
-        *options.split(), metavar=metavar, show_default=False, help=told, rich_help_panel=panel
-    )
+OutputFile = Annotated[str, option("--output -o FILE", "Where to write.")]
+AgreementFile = Annotated[str, option("--agreement -a FILE", "The study's agreement (TOML).")]
 
 
 class MatrixChoice(StrEnum):
@@ -89,53 +81,49 @@ def agreement(
     run: Run,
     output: OutputFile,
     columns: Columns = None,
-    study: Annotated[str | None, text("--study", "NAME", "The study's name.")] = None,
-    time: Annotated[str | None, text("--time", "COLUMN", "Time under observation.")] = None,
-    event: Annotated[
-        str | None, text("--event", "COLUMN", "Whether it ended in the event.")
-    ] = None,
+    study: Annotated[str | None, option("--study NAME", "The study's name.")] = None,
+    time: Annotated[str | None, option("--time COLUMN", "Time under observation.")] = None,
+    event: Annotated[str | None, option("--event COLUMN", "Whether it ended in the event.")] = None,
     event_value: Annotated[str, typer.Option(help="Its value where the event happened.")] = "1",
     time_step: Annotated[float, typer.Option(help="Unit to which times are rounded up.")] = 1.0,
     time_max: Annotated[
-        float | None, text("--time-max", "T", "No observation is longer (exact fits need it).")
+        float | None, option("--time-max T", "No observation is longer (exact fits need it).")
     ] = None,
     horizon: Annotated[
-        float | None, text("--horizon", "T", "Survival beyond T is what classifiers predict.")
+        float | None, option("--horizon T", "Survival beyond T is what classifiers predict.")
     ] = None,
     label: Annotated[
-        str | None, text("--label", "COLUMN", "Predict this instead of survival.")
+        str | None, option("--label COLUMN", "Predict this instead of survival.")
     ] = None,
     positive: Annotated[
-        str | None, text("--positive", "VALUE", "The label's positive value.")
+        str | None, option("--positive VALUE", "The label's positive value.")
     ] = None,
     bounds: Annotated[
         list[str] | None,
-        text("--bounds", "A=LOW:HIGH:STEP", "A numeric column: bounds, and the unit recorded."),
+        option("--bounds A=LOW:HIGH:STEP", "A numeric column: bounds, and the unit recorded."),
     ] = None,
     values: Annotated[
-        list[str] | None, text("--values", "A=x,y,…", "A column of categories.")
+        list[str] | None, option("--values A=x,y,…", "A column of categories.")
     ] = None,
     ordered: Annotated[
-        list[str] | None, text("--ordered", "A=x,y,…", "A column of categories in order.")
+        list[str] | None, option("--ordered A=x,y,…", "A column of categories in order.")
     ] = None,
     missing: Annotated[
-        list[str] | None, text("--missing", "A=VALUE", "What stands for a missing value.")
+        list[str] | None, option("--missing A=VALUE", "What stands for a missing value.")
     ] = None,
     dimensions: Annotated[
-        int | None, text("--dimensions", "M", "Numbers published a row (m̄); n-1 if not given.")
+        int | None, option("--dimensions M", "Numbers published a row (m̄); n-1 if not given.")
     ] = None,
     matrix: Annotated[
         MatrixChoice, typer.Option(help="Random matrix: gaussian as in the paper.")
     ] = MatrixChoice.orthonormal,
     kernel: Annotated[KernelChoice, typer.Option(help="Row-wise kernel.")] = KernelChoice.linear,
     seed: Annotated[
-        str | None, text("--seed", "TEXT", "Seed of the random matrix; drawn if not given.")
+        str | None, option("--seed TEXT", "Seed of the random matrix; drawn if not given.")
     ] = None,
     rounding: Annotated[
         float | None,
-        text(
-            "--rounding", "STEP", "Step of published numbers; each finds a safe one if not given."
-        ),
+        option("--rounding STEP", "Step of published numbers; each finds a safe one if not given."),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -201,40 +189,35 @@ def share(
     output: OutputFile,
     agreement: AgreementFile,
     time: Annotated[
-        str | None, text("--time", "COLUMN", "This table's name for the agreed time column.")
+        str | None, option("--time COLUMN", "This table's name for the agreed time column.")
     ] = None,
     event: Annotated[
-        str | None, text("--event", "COLUMN", "This table's name for the agreed event column.")
+        str | None, option("--event COLUMN", "This table's name for the agreed event column.")
     ] = None,
     institution: Annotated[
-        str | None,
-        text("--institution", "NAME", "Whose rows; from the output's name if not given."),
+        str | None, option("--institution NAME", "Whose rows; from the output's name if not given.")
     ] = None,
     rounding: Annotated[
-        float | None, text("--rounding", "STEP", "Step of the published numbers; 0 for none.")
+        float | None, option("--rounding STEP", "Step of the published numbers; 0 for none.")
     ] = None,
     decimals: Annotated[
-        int | None, text("--decimals", "N", "The same in decimals: 2 for a step of 0.01.")
+        int | None, option("--decimals N", "The same in decimals: 2 for a step of 0.01.")
     ] = None,
     protect: Annotated[
         Protect, typer.Option(help="What nobody may be able to recover: whole rows, or any cell.")
     ] = Protect.rows,
     publish_anyway: Annotated[
-        bool,
-        typer.Option(
-            "--publish-anyway", help="Write the share even if rows can be recovered from it."
-        ),
+        bool, flag("--publish-anyway", "Write the share even if rows can be recovered from it.")
     ] = False,
     allow_constant: Annotated[
-        bool, typer.Option("--allow-constant", help="Accept columns in which all rows agree.")
+        bool, flag("--allow-constant", "Accept columns in which all rows agree.")
     ] = False,
     attack_rows: Annotated[
         int | None,
-        text("--attack-rows", "N", "Attack so many rows, drawn at random; all if not given."),
+        option("--attack-rows N", "Attack so many rows, drawn at random; all if not given."),
     ] = None,
     report: Annotated[
-        str | None,
-        text("--report", "FILE", "Write the leakage report as JSON, for your eyes only."),
+        str | None, option("--report FILE", "Write the leakage report as JSON, for your eyes only.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -298,33 +281,30 @@ class Model(StrEnum):
     logistic = "logistic"
 
 
-class TiesChoice(StrEnum):
-    """Treatment of equal event times."""
-
-    efron = "efron"
-    breslow = "breslow"
+TiesChoice = StrEnum("TiesChoice", ["efron", "breslow"])
+"""Treatment of equal event times."""
 
 
 @dataclass(frozen=True)
 class PartyOptions:
     """This party's end of an exact fit, as `sfumato.joint.Parties` has it."""
 
-    name: Annotated[str | None, text("--name", "NAME", "This party.", EXACT)] = None
+    name: Annotated[str | None, option("--name NAME", "This party.", EXACT)] = None
     coordinator: Annotated[
-        str | None, text("--coordinator", "NAME", "The party that listens.", EXACT)
+        str | None, option("--coordinator NAME", "The party that listens.", EXACT)
     ] = None
     listen: Annotated[
-        str | None, text("--listen", "HOST:PORT", "Listen here (the coordinator).", EXACT)
+        str | None, option("--listen HOST:PORT", "Listen here (the coordinator).", EXACT)
     ] = None
     connect: Annotated[
-        str | None, text("--connect", "HOST:PORT", "Where the coordinator listens.", EXACT)
+        str | None, option("--connect HOST:PORT", "Where the coordinator listens.", EXACT)
     ] = None
-    certificate: Annotated[str | None, text("--certificate", "FILE", "My certificate.", EXACT)] = (
+    certificate: Annotated[str | None, option("--certificate FILE", "My certificate.", EXACT)] = (
         None
     )
-    key: Annotated[str | None, text("--key", "FILE", "My private key.", EXACT)] = None
+    key: Annotated[str | None, option("--key FILE", "My private key.", EXACT)] = None
     party: Annotated[
-        list[str] | None, text("--party", "NAME=FILE", "Another party's certificate.", EXACT)
+        list[str] | None, option("--party NAME=FILE", "Another party's certificate.", EXACT)
     ] = None
     precision: Annotated[
         float,
@@ -335,26 +315,24 @@ class PartyOptions:
     ] = 1e-6
     covariance: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--covariance",
-            rich_help_panel=EXACT,
-            help="Show everybody the covariance of the coefficients, too (not svm).",
+            "Show everybody the covariance of the coefficients, too (not svm).",
+            EXACT,
         ),
     ] = False
     open_anyway: Annotated[
         bool,
-        typer.Option(
-            "--open-anyway",
-            rich_help_panel=EXACT,
-            help="Take part even if what is opened tells too much about my rows.",
+        flag(
+            "--open-anyway", "Take part even if what is opened tells too much about my rows.", EXACT
         ),
     ] = False
     stratified: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--stratified",
-            rich_help_panel=EXACT,
-            help="A baseline hazard for each party: nothing is told by time (Cox).",
+            "A baseline hazard for each party: nothing is told by time (Cox).",
+            EXACT,
         ),
     ] = False
     timeout: Annotated[
@@ -396,23 +374,21 @@ def fit(
     party: PartyOptions,
     penalty: Annotated[
         float | None,
-        text("--penalty", "λ", "Ridge penalty (ν = 1/λ); by cross-validation on the shares."),
+        option("--penalty λ", "Ridge penalty (ν = 1/λ); by cross-validation on the shares."),
     ] = None,
     institution_weights: Annotated[
         list[str] | None,
-        text("--institution-weights", "A=2,B=1", "How much rows of an institution count."),
+        option("--institution-weights A=2,B=1", "How much rows of an institution count."),
     ] = None,
     horizon: Annotated[
-        float | None, text("--horizon", "T", "Survival beyond T is what classifiers predict.")
+        float | None, option("--horizon T", "Survival beyond T is what classifiers predict.")
     ] = None,
     ties: Annotated[
         TiesChoice, typer.Option(help="How equal event times are treated.")
     ] = TiesChoice.efron,
-    exact: Annotated[
-        bool, typer.Option("--exact", rich_help_panel=EXACT, help="Fit all columns exactly.")
-    ] = False,
+    exact: Annotated[bool, flag("--exact", "Fit all columns exactly.", EXACT)] = False,
     agreement: Annotated[
-        str | None, text("--agreement -a", "FILE", "The agreement; shares are checked against it.")
+        str | None, option("--agreement -a FILE", "The agreement; shares are checked against it.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -491,10 +467,10 @@ def score(
     run: Run,
     model: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="model.json")],
     output: Annotated[
-        str | None, text("--output -o", "FILE", "Write the scores (.csv or .parquet), row by row.")
+        str | None, option("--output -o FILE", "Write the scores (.csv or .parquet), row by row.")
     ] = None,
     at: Annotated[
-        float | None, text("--at", "T", "Time for which survival is given; the horizon by default.")
+        float | None, option("--at T", "Time for which survival is given; the horizon by default.")
     ] = None,
     threshold: Annotated[
         float, typer.Option(help="Probability of survival from which a row counts as surviving.")
@@ -563,10 +539,10 @@ class Doses(Result):
 def dose(
     run: Run,
     output: OutputFile,
-    total: Annotated[str, text("--total", "COLUMN", "Total dose, in Gy.")],
-    fraction: Annotated[str, text("--fraction", "COLUMN", "Dose a fraction, in Gy.")],
-    days: Annotated[str, text("--days", "COLUMN", "Overall treatment time, in days.")],
-    name: Annotated[str, typer.Option(metavar="COLUMN", help="The new column.")] = "eqd2",
+    total: Annotated[str, option("--total COLUMN", "Total dose, in Gy.")],
+    fraction: Annotated[str, option("--fraction COLUMN", "Dose a fraction, in Gy.")],
+    days: Annotated[str, option("--days COLUMN", "Overall treatment time, in days.")],
+    name: Annotated[str, setting("--name COLUMN", "The new column.")] = "eqd2",
     beta: Annotated[float, typer.Option(help="β, in Gy.")] = 10.0,
     loss: Annotated[float, typer.Option(help="γ: dose lost a day, in Gy.")] = 0.66,
     kick_off: Annotated[float, typer.Option(help="T_k: the day from which it is lost.")] = 28.0,
@@ -650,16 +626,15 @@ def evaluate(
     ],
     agreement: AgreementFile,
     train: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of each institution's rows for training.")
+        float, setting("--train SHARE", "Share of each institution's rows for training.")
     ] = 0.4,
     splits: Annotated[int, typer.Option(min=1, help="How many random splits.")] = 100,
     dimensions: Annotated[
-        str | None,
-        text("--dimensions", "M,M,…", "Values of m̄; one less than columns if not given."),
+        str | None, option("--dimensions M,M,…", "Values of m̄; one less than columns if not given.")
     ] = None,
     rounding: Annotated[
         float | None,
-        text("--rounding", "STEP", "Step of published numbers, 0 for none; as agreed else."),
+        option("--rounding STEP", "Step of published numbers, 0 for none; as agreed else."),
     ] = None,
     protect: Annotated[
         Protect, typer.Option(help="What a safe step protects: whole rows, or any cell.")
@@ -737,7 +712,7 @@ def choose(
 def keys(
     run: Run,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="This party.")],
-    folder: Annotated[str, typer.Option(metavar="DIR", help="Where to write them.")] = ".",
+    folder: Annotated[str, setting("--folder DIR", "Where to write them.")] = ".",
 ) -> None:
     """Make this party's certificate and private key for exact fits.
 

@@ -17,8 +17,11 @@ from sfumato.cli._options import (
     Seed,
     Weights,
     examples,
+    flag,
     new_app,
+    option,
     parse_weights,
+    setting,
 )
 from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
 
@@ -31,11 +34,8 @@ app = new_app()
 SAMPLING = "Sampling"
 
 
-class Unit(StrEnum):
-    """What a sample is made of."""
-
-    rows = "rows"
-    pairs = "pairs"
+Unit = StrEnum("Unit", ["rows", "pairs"])
+"""What a sample is made of."""
 
 
 @app.command(
@@ -55,44 +55,30 @@ def key(
     measure: Measuring = Measure.key,
     beta: Beta = None,
     weights: Weights = None,
-    proven: Annotated[
-        bool, typer.Option("--proven", help="Find the minimum and prove that it is one.")
-    ] = False,
+    proven: Annotated[bool, flag("--proven", "Find the minimum and prove that it is one.")] = False,
     max_size: MaxSize = None,
     eps: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            show_default=False,
-            rich_help_panel=SAMPLING,
-            help="Answer from a sample that may miss this share of rows or pairs.",
+        option(
+            "--eps SHARE",
+            "Answer from a sample that may miss this share of rows or pairs.",
+            SAMPLING,
         ),
     ] = None,
     delta: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            rich_help_panel=SAMPLING,
-            help="Probability with which the promise may fail.",
-        ),
+        float, setting("--delta SHARE", "Probability with which the promise may fail.", SAMPLING)
     ] = 0.01,
     by: Annotated[Unit, typer.Option(rich_help_panel=SAMPLING, help="What to sample.")] = Unit.rows,
     sample: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            show_default=False,
-            rich_help_panel=SAMPLING,
-            help="Draw N rows or pairs instead of what the promise needs.",
-        ),
+        option("--sample N", "Draw N rows or pairs instead of what the promise needs.", SAMPLING),
     ] = None,
     verify: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--verify/--no-verify",
-            show_default=False,
-            rich_help_panel=SAMPLING,
-            help="Check a sampled answer on all rows; by default where the rows are local.",
+            "Check a sampled answer on all rows; by default where the rows are local.",
+            SAMPLING,
         ),
     ] = None,
     stream: Stream = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, new_app
+from sfumato.cli._options import examples, new_app, setting
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ app = new_app()
 def keygen(
     run: Run,
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Of the pair.")],
-    folder: Annotated[
-        str, typer.Option("--folder", metavar="DIR", help="Where to put the two files.")
-    ] = ".",
+    folder: Annotated[str, setting("--folder DIR", "Where to put the two files.")] = ".",
 ) -> None:
     """Make a key that signs certificates (Ed25519), and its public half.
 

@@ -16,7 +16,10 @@ from sfumato.cli._options import (
     Person,
     Seed,
     examples,
+    flag,
     new_app,
+    option,
+    setting,
 )
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
@@ -60,21 +63,16 @@ def keys(
     max_size: MaxSize = None,
     method: Annotated[Method, typer.Option(help="How to search; all agree.")] = Method.auto,
     expand: Annotated[
-        bool,
-        typer.Option("--expand", help="Name a set for every choice of columns that say the same."),
+        bool, flag("--expand", "Name a set for every choice of columns that say the same.")
     ] = False,
     delta: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE", help="Probability with which pruning by samples may lose a set."
-        ),
+        float, setting("--delta SHARE", "Probability with which pruning by samples may lose a set.")
     ] = 0.01,
     samples: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE,SIZE,…",
-            show_default=False,
-            help="Samples of --method iterative, growing: shares of the rows up to 1, rows above.",
+        option(
+            "--samples SIZE,SIZE,…",
+            "Samples of --method iterative, growing: shares of the rows up to 1, rows above.",
         ),
     ] = None,
     seed: Seed = 0,

@@ -17,8 +17,11 @@ from sfumato.cli._options import (
     SpreadsheetSafe,
     Weights,
     examples,
+    flag,
     new_app,
+    option,
     parse_weights,
+    setting,
     split_columns,
 )
 from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
@@ -32,11 +35,8 @@ if TYPE_CHECKING:
 app = new_app()
 
 
-class Measure(StrEnum):
-    """What must stay small."""
-
-    distinct = "distinct"
-    separation = "separation"
+Measure = StrEnum("Measure", ["distinct", "separation"])
+"""What must stay small."""
 
 
 @app.command(
@@ -51,38 +51,29 @@ def mask(
     run: Run,
     beta: Annotated[
         float,
-        typer.Option(
-            metavar="RATIO",
-            show_default=False,
-            help="The largest ratio published columns may have; 0.2 distinct: five alike.",
+        option(
+            "--beta RATIO",
+            "The largest ratio published columns may have; 0.2 distinct: five alike.",
         ),
     ],
     measure: Annotated[Measure, typer.Option(help="Which ratio.")] = Measure.distinct,
     weights: Weights = None,
     publish: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,…", show_default=False, help="Columns published in any case."),
+        list[str] | None, option("--publish A,B,…", "Columns published in any case.")
     ] = None,
     drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,…", show_default=False, help="Columns left out in any case."),
+        list[str] | None, option("--drop A,B,…", "Columns left out in any case.")
     ] = None,
-    proven: Annotated[
-        bool, typer.Option("--proven", help="Find the largest set and prove it.")
-    ] = False,
+    proven: Annotated[bool, flag("--proven", "Find the largest set and prove it.")] = False,
     sample: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", show_default=False, help="Work on N sampled rows (pairs for separation)."
-        ),
+        int | None, option("--sample N", "Work on N sampled rows (pairs for separation).")
     ] = None,
     delta: Annotated[
-        float, typer.Option(metavar="SHARE", help="Probability with which a sample may mislead.")
+        float, setting("--delta SHARE", "Probability with which a sample may mislead.")
     ] = 0.01,
     person: Person = None,
     rows_are_people: Annotated[
-        bool,
-        typer.Option("--rows-are-people", help="Publish columns though they seem to name persons."),
+        bool, flag("--rows-are-people", "Publish columns though they seem to name persons.")
     ] = False,
     stream: Stream = None,
     seed: Seed = 0,

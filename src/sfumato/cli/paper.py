@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, new_app
+from sfumato.cli._options import examples, flag, new_app, option
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
@@ -33,16 +33,13 @@ def paper(
         typer.Argument(metavar="[NAME]", show_default=False, help="Which one; lists all if none."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A part that takes seconds, with fewer samples.")
+        bool, flag("--quick", "A part that takes seconds, with fewer samples.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            show_default=False,
-            help="Where to write the page and its pictures. In a clone of the repository a run "
+        option(
+            "--output -o FOLDER",
+            "Where to write the page and its pictures. In a clone of the repository a run "
             "that is not quick writes docs/papers.",
         ),
     ] = None,

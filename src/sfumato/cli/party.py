@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,23 +16,38 @@ from sfumato.cli._options import (
     Force,
     Output,
     examples,
+    flag,
     new_app,
     new_file,
     option,
+    setting,
     split_columns,
-)
-from sfumato.cli._party_views import (
-    view_categories,
-    view_keys,
-    view_logarithms,
-    view_net,
-    view_tree,
 )
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.files import write_text
 
 if TYPE_CHECKING:
-    from sfumato.secure import Meeting, Outcome
+    from rich.console import RenderableType
+
+    from sfumato.secure import (
+        BayesNet,
+        DecisionTree,
+        KeyPaths,
+        Logarithms,
+        Meeting,
+        Outcome,
+        ToldCategories,
+    )
+    from sfumato.secure.decision_tree import Leaf, Split
+
+__all__ = [
+    "view_categories",
+    "view_keys",
+    "view_logarithms",
+    "view_net",
+    "view_tree",
+]
+
 
 app = new_app(
     help="Two parties compute together without showing their rows: each runs the same command "
@@ -42,55 +58,23 @@ _TLS = "--cert alice.crt --key alice.key --peer-cert bob.crt"
 _MEETING = "Meeting the other party"
 
 
-class Me(StrEnum):
-    """Which of the two this side is."""
-
-    alice = "alice"
-    bob = "bob"
-
-
-class Split(StrEnum):
-    """How the table is divided between the two."""
-
-    rows = "rows"
-    cells = "cells"
-
-
-class Score(StrEnum):
-    """How nets are scored."""
-
-    burnside = "burnside"
-    stirling = "stirling"
-
-
-class Arithmetic(StrEnum):
-    """How trees and nets are computed."""
-
-    fast = "fast"
-    paper = "paper"
-
-
-class Backend(StrEnum):
-    """How numbers of the two sides are multiplied."""
-
-    ot = "ot"
-    paillier = "paillier"
-
-
-class Scaling(StrEnum):
-    """How n becomes n · ln 2."""
-
-    whole = "whole"
-    table = "table"
-    exact = "exact"
-    statistical = "statistical"
-
-
+Me = StrEnum("Me", ["alice", "bob"])
+"""Which of the two this side is."""
+Split = StrEnum("Split", ["rows", "cells"])
+"""How the table is divided between the two."""
+Score = StrEnum("Score", ["burnside", "stirling"])
+"""How nets are scored."""
+Arithmetic = StrEnum("Arithmetic", ["fast", "paper"])
+"""How trees and nets are computed."""
+Backend = StrEnum("Backend", ["ot", "paillier"])
+"""How numbers of the two sides are multiplied."""
+Scaling = StrEnum("Scaling", ["whole", "table", "exact", "statistical"])
+"""How n becomes n · ln 2."""
 _PAPER = "As in Ryger, Kardes & Wright"
 
 
 def _file(name: str, help: str) -> Any:
-    return option(_MEETING, name, metavar="FILE", help=help)
+    return option(f"{name} FILE", help, _MEETING)
 
 
 @dataclass(frozen=True)
@@ -98,40 +82,26 @@ class MeetingOptions:
     """How the two meet: the options every command shares, as `sfumato.secure.Meeting` has them."""
 
     me: Annotated[
-        Me,
-        typer.Option(
-            "--me",
-            show_default=False,
-            rich_help_panel=_MEETING,
-            help="Who this side is: one of you is alice, the other bob.",
-        ),
+        Me, option("--me", "Who this side is: one of you is alice, the other bob.", _MEETING)
     ]
     peer: Annotated[
-        str | None,
-        option(_MEETING, "--peer", metavar="HOST:PORT", help="Where the other side listens."),
+        str | None, option("--peer HOST:PORT", "Where the other side listens.", _MEETING)
     ] = None
     listen: Annotated[
-        str | None,
-        option(_MEETING, "--listen", metavar="HOST:PORT", help="Listen here for the other side."),
+        str | None, option("--listen HOST:PORT", "Listen here for the other side.", _MEETING)
     ] = None
     cert: Annotated[str | None, _file("--cert", "My certificate.")] = None
     key: Annotated[str | None, _file("--key", "My private key.")] = None
     peer_cert: Annotated[str | None, _file("--peer-cert", "The other side's certificate.")] = None
     plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain",
-            rich_help_panel=_MEETING,
-            help="No encryption: between processes of one machine only.",
-        ),
+        bool, flag("--plain", "No encryption: between processes of one machine only.", _MEETING)
     ] = False
     timeout: Annotated[
         float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            rich_help_panel=_MEETING,
-            help="How long to wait for the other side, at the start and at each step.",
+        setting(
+            "--timeout SECONDS",
+            "How long to wait for the other side, at the start and at each step.",
+            _MEETING,
         ),
     ] = 60.0
 
@@ -151,10 +121,8 @@ class Written:
     report: Annotated[
         str | None,
         option(
-            None,
-            "--report",
-            metavar="FILE",
-            help="Also write one HTML page: what was found, what it cost, and who learned what.",
+            "--report FILE",
+            "Also write one HTML page: what was found, what it cost, and who learned what.",
         ),
     ] = None
     force: Force = False
@@ -180,12 +148,7 @@ class Written:
 
 Rows = Annotated[
     str,
-    option(
-        None,
-        "--rows",
-        metavar="TABLE",
-        help="This side's rows: a file or database table, as every verb takes it.",
-    ),
+    option("--rows TABLE", "This side's rows: a file or database table, as every verb takes it."),
 ]
 
 
@@ -195,34 +158,25 @@ class Agreement:
 
     split: Annotated[
         Split,
-        typer.Option(
+        setting(
             "--split",
-            help="Each side has whole [bold]rows[/bold], or both have the same rows in the same "
+            "Each side has whole [bold]rows[/bold], or both have the same rows in the same "
             "order and each some [bold]cells[/bold]: an empty cell is the other side's.",
         ),
     ] = Split.rows
     schema: Annotated[
-        str | None,
-        option(
-            None,
-            "--schema",
-            metavar="FILE",
-            help="Columns and categories both agreed on (JSON).",
-        ),
+        str | None, option("--schema FILE", "Columns and categories both agreed on (JSON).")
     ] = None
     share_categories: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--share-categories",
-            help="Instead of a schema: tell the other side, in clear, which categories occur in "
+            "Instead of a schema: tell the other side, in clear, which categories occur in "
             "which columns. Without either option they are only listed here.",
         ),
     ] = False
     max_values: Annotated[
-        int,
-        typer.Option(
-            "--max-values", metavar="N", min=2, help="Refuse columns with more categories."
-        ),
+        int, setting("--max-values N", "Refuse columns with more categories.", min=2)
     ] = 64
 
     def settings(self, run: Run, columns: tuple[str, ...] | None) -> dict[str, Any]:
@@ -248,24 +202,22 @@ class Setting:
 
     setting: Annotated[
         Arithmetic,
-        typer.Option(
+        setting(
             "--setting",
-            rich_help_panel=_PAPER,
-            help="[bold]paper[/bold]: modulo a prime, with the Taylor series and Paillier's "
+            "[bold]paper[/bold]: modulo a prime, with the Taylor series and Paillier's "
             "encryption; hundreds of times slower.",
+            _PAPER,
         ),
     ] = Arithmetic.fast
     terms: Annotated[
-        int | None,
-        option(_PAPER, "--terms", metavar="K", help="Terms of the series, with --setting paper."),
+        int | None, option("--terms K", "Terms of the series, with --setting paper.", _PAPER)
     ] = None
     backend: Annotated[
         Backend | None,
-        typer.Option(
+        option(
             "--backend",
-            show_default=False,
-            rich_help_panel=_PAPER,
-            help="How numbers are multiplied and counted; paillier with --setting paper, else ot.",
+            "How numbers are multiplied and counted; paillier with --setting paper, else ot.",
+            _PAPER,
         ),
     ] = None
 
@@ -280,12 +232,8 @@ class Setting:
 def keys(
     run: Run,
     name: Annotated[str, typer.Argument(show_default=False, help="A name for the two files.")],
-    folder: Annotated[
-        str, typer.Option("--folder", metavar="DIR", help="Where to put them.")
-    ] = ".",
-    days: Annotated[
-        int, typer.Option("--days", metavar="N", help="How long they are valid.")
-    ] = 730,
+    folder: Annotated[str, setting("--folder DIR", "Where to put them.")] = ".",
+    days: Annotated[int, setting("--days N", "How long they are valid.")] = 730,
 ) -> None:
     """Make the certificate by which the other party recognises this one.
 
@@ -306,34 +254,25 @@ def keys(
 def log(
     run: Run,
     meeting: MeetingOptions,
-    number: Annotated[
-        list[int], option(None, "--number", metavar="N", help="My part of a sum, at least 1.")
-    ],
+    number: Annotated[list[int], option("--number N", "My part of a sum, at least 1.")],
     written: Written,
     dual: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--dual",
-            help="Compute everything twice with exchanged roles: a party that does not follow the "
+            "Compute everything twice with exchanged roles: a party that does not follow the "
             "protocol is caught, and learns at most one bit.",
         ),
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The quick base-two logarithm, off by 0.0745 at most.")
+        bool, flag("--quick", "The quick base-two logarithm, off by 0.0745 at most.")
     ] = False,
     modulus: Annotated[
-        int | None,
-        option(_PAPER, "--modulus", metavar="M", help="Compute modulo this odd number."),
+        int | None, option("--modulus M", "Compute modulo this odd number.", _PAPER)
     ] = None,
-    bits: Annotated[
-        int | None, option(_PAPER, "--bits", metavar="N", help="Every sum is below 2^N.")
-    ] = None,
-    terms: Annotated[
-        int | None, option(_PAPER, "--terms", metavar="K", help="Terms of the series.")
-    ] = None,
-    precision: Annotated[
-        int | None, option(_PAPER, "--precision", metavar="BITS", help="Bits of ε.")
-    ] = None,
+    bits: Annotated[int | None, option("--bits N", "Every sum is below 2^N.", _PAPER)] = None,
+    terms: Annotated[int | None, option("--terms K", "Terms of the series.", _PAPER)] = None,
+    precision: Annotated[int | None, option("--precision BITS", "Bits of ε.", _PAPER)] = None,
     backend: Annotated[
         Backend,
         typer.Option(
@@ -343,13 +282,12 @@ def log(
     ] = Backend.ot,
     scaling: Annotated[
         Scaling | None,
-        typer.Option(
+        option(
             "--scaling",
-            show_default=False,
-            rich_help_panel=_PAPER,
-            help="With --modulus, how n becomes n · ln 2: times a [bold]whole[/bold] number; by a "
+            "With --modulus, how n becomes n · ln 2: times a [bold]whole[/bold] number; by a "
             "[bold]table[/bold] in the circuit (Lindell & Pinkas); by section 4 "
             "([bold]exact[/bold]) or section 5 ([bold]statistical[/bold]).",
+            _PAPER,
         ),
     ] = None,
 ) -> None:
@@ -392,22 +330,19 @@ def id3(
     run: Run,
     source: Rows,
     meeting: MeetingOptions,
-    target: Annotated[str, option(None, "--target", metavar="COLUMN", help="What to predict.")],
+    target: Annotated[str, option("--target COLUMN", "What to predict.")],
     agreement: Agreement,
     written: Written,
     setting: Setting,
     columns: Columns = None,
     max_depth: Annotated[
-        int | None,
-        option(None, "--max-depth", metavar="N", min=0, help="Ask at most N questions in a row."),
+        int | None, option("--max-depth N", "Ask at most N questions in a row.", min=0)
     ] = None,
     min_rows: Annotated[
-        int,
-        typer.Option("--min-rows", metavar="N", min=1, help="Do not split nodes with fewer rows."),
+        int, setting("--min-rows N", "Do not split nodes with fewer rows.", min=1)
     ] = 2,
     fine: Annotated[
-        bool,
-        typer.Option("--fine", help="Finer logarithms: equal gains are never confused."),
+        bool, flag("--fine", "Finer logarithms: equal gains are never confused.")
     ] = False,
 ) -> None:
     """The decision tree of both sides' rows, as if pooled (ID3).
@@ -456,22 +391,19 @@ def bayes(
     order: Annotated[
         list[str] | None,
         option(
-            None,
-            "--order",
-            metavar="A,B,…",
-            help="Columns in an order in which causes come before effects. As in Alice's table if "
+            "--order A,B,…",
+            "Columns in an order in which causes come before effects. As in Alice's table if "
             "not given.",
         ),
     ] = None,
     max_parents: Annotated[
-        int,
-        typer.Option("--max-parents", metavar="N", min=0, help="Give a column at most N parents."),
+        int, setting("--max-parents N", "Give a column at most N parents.", min=0)
     ] = 2,
     score: Annotated[
         Score,
-        typer.Option(
+        setting(
             "--score",
-            help="Yang & Wright's score by Burnside's formula for factorials, or by Stirling's as "
+            "Yang & Wright's score by Burnside's formula for factorials, or by Stirling's as "
             "they have it: that favours combinations that never occur.",
         ),
     ] = Score.burnside,
@@ -498,3 +430,147 @@ def bayes(
         ),
     )
     run.show(outcome, view_net)
+
+
+_MOST_LINES = 60
+
+
+def view_keys(made: KeyPaths) -> RenderableType:
+    """Where they are and what to do with them."""
+    return (
+        f"Certificate {made.certificate}: give it to the other party.\n"
+        f"Private key {made.key}: it stays here.\n"
+        f"Fingerprint, to compare over the telephone:\n{made.fingerprint}"
+    )
+
+
+def view_categories(told: ToldCategories) -> RenderableType:
+    """What would be told, column by column."""
+    lines = [f"{name}: {', '.join(values)}" for name, values in told.columns.items()]
+    title = "What --share-categories would tell the other side, in clear:"
+    return _printable("\n".join([title, "", *lines]))
+
+
+def view_logarithms(outcome: Outcome[Logarithms]) -> RenderableType:
+    """One line each."""
+    found = outcome.found
+    name = "ln" if found.base == "e" else "log2"
+    lines = [f"{name} of sum {i}: {value:.6f}" for i, value in enumerate(found.logarithms, 1)]
+    bound = f"Each is off by at most {_rounded_up(found.error)}."
+    return _with_costs(outcome, ["\n".join(lines), bound])
+
+
+def view_tree(outcome: Outcome[DecisionTree]) -> RenderableType:
+    """The tree, questions whose answers make no difference left out."""
+    found = outcome.found
+    simple = found.simplified()
+    lines = list(_branches(found, simple.root, ""))
+    if len(lines) > _MOST_LINES:
+        more = len(lines) - _MOST_LINES
+        lines = [*lines[:_MOST_LINES], f"… and {more:,} more lines: use -o FILE or --json"]
+    exact = told_apart("Gains", found.tolerance, "nats a row", 0.01)
+    return _with_costs(outcome, [_title(found, simple), "", "\n".join(lines), *exact])
+
+
+def view_net(outcome: Outcome[BayesNet]) -> RenderableType:
+    """Each column with its parents."""
+    found = outcome.found
+    lines = [
+        f"{name} ← {', '.join(found.parents[name])}" if found.parents[name] else f"{name}"
+        for name in found.order
+    ]
+    exact = told_apart("Scores", found.tolerance, "nats", 1)
+    title = "Columns, and which they depend on:"
+    return _with_costs(outcome, [title, "", "\n".join(lines), *exact])
+
+
+def told_apart(what: str, tolerance: float, unit: str, coarse: float) -> list[str]:
+    """What was decided by figures closer to each other than they are exact.
+
+    Neither side may know which decisions these are: that would tell about the figures.
+    """
+    if not tolerance:
+        return []
+    said = (
+        f"{what} that differ by less than {_rounded_up(tolerance, 2)} {unit} may have been decided "
+        "wrongly; where, neither side can tell, since they stay secret."
+    )
+    if tolerance > coarse:
+        said += " That is coarse: more --terms, or --setting fast, tell closer ones apart."
+    return ["", said]
+
+
+def _title(found: DecisionTree, simple: DecisionTree) -> str:
+    if not simple.splits:
+        title = f"{found.target}: no question makes a difference"
+    elif simple.splits == 1:
+        title = f"{found.target}, by 1 question"
+    else:
+        title = f"{found.target}, by {simple.splits:,} questions, at most {simple.depth} in a row"
+    left_out = found.splits - simple.splits
+    if left_out and simple.splits:
+        title += f" ({left_out:,} more make no difference and are left out here)"
+    return title
+
+
+def _rounded_up(bound: float, digits: int = 1) -> str:
+    """A bound in so many digits that is still one.
+
+    Examples
+    --------
+    >>> _rounded_up(2.26e-5)
+    '3e-05'
+    >>> _rounded_up(119.8, 2)
+    '120'
+    """
+    digit = 10.0 ** (math.floor(math.log10(bound)) - digits + 1)
+    return f"{math.ceil(bound / digit - 1e-9) * digit:g}"
+
+
+def _branches(tree: DecisionTree, node: Leaf | Split, indent: str) -> Iterator[str]:
+    from sfumato.secure.decision_tree import Leaf
+
+    labels = tree.schema.values[tree.schema.position(tree.target)]
+    if isinstance(node, Leaf):
+        yield f"{indent}{labels[node.label]}"
+        return
+    column = tree.schema.columns[node.column]
+    for value, branch in zip(tree.schema.values[node.column], node.branches, strict=True):
+        if isinstance(branch, Leaf):
+            yield f"{indent}{column} = {value}: {labels[branch.label]}"
+        else:
+            yield f"{indent}{column} = {value}:"
+            yield from _branches(tree, branch, indent + "  ")
+
+
+def _with_costs(outcome: Outcome[Any], lines: list[str]) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    report = outcome.session
+    total = report.bytes_sent + report.bytes_received
+    line = "TLS 1.3" if report.encrypted else "not encrypted, on this machine"
+    costs = (
+        f"{report.seconds:.1f} s, {_size(total)} in {report.rounds:,} rounds ({line}); "
+        f"sent {_size(report.bytes_sent)}, received {_size(report.bytes_received)}."
+    )
+    told = [("Both" if who == "both" else who.capitalize(), what) for who, what in report.learned]
+    learned = [Text(f"{who} learned {what}.") for who, what in told]
+    written = [f"Written to {outcome.output}."] if outcome.output else []
+    end = "Nothing else was shown to either side."
+    if report.confirmed:
+        end += f"\nBoth sides ended with the same result and transcript ({report.confirmed[:16]})."
+    shown = [Text(_printable(text)) for text in lines]
+    return Group(*shown, "", costs, *learned, end, *written)
+
+
+def _printable(text: str) -> str:
+    """The other side's names and categories must not steer this side's terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

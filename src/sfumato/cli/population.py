@@ -17,8 +17,11 @@ from sfumato.cli._options import (
     SpreadsheetSafe,
     Weights,
     examples,
+    flag,
     new_app,
+    option,
     parse_weights,
+    setting,
 )
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
@@ -61,55 +64,44 @@ def population(
     run: Run,
     universe: Annotated[
         str,
-        typer.Option(
-            metavar="PEOPLE",
-            help="People in the population, e.g. 3e8; [bold]table[/bold] if the table is all.",
+        setting(
+            "--universe PEOPLE",
+            "People in the population, e.g. 3e8; [bold]table[/bold] if the table is all.",
         ),
     ],
     qi: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,…", show_default=False, help="Columns others may know. All if not given."
-        ),
+        list[str] | None, option("--qi A,B,…", "Columns others may know. All if not given.")
     ] = None,
-    k: Annotated[
-        int, typer.Option("-k", metavar="K", help="People that a released row should match.")
-    ] = 100,
+    k: Annotated[int, setting("-k K", "People that a released row should match.")] = 100,
     beta: Annotated[
-        float, typer.Option(metavar="SHARE", help="Probability with which a row may match fewer.")
+        float, setting("--beta SHARE", "Probability with which a row may match fewer.")
     ] = 0.1,
     alpha: Annotated[
         float,
-        typer.Option(
-            metavar="SHARE",
-            help="Columns expected to make so many people unique may be quasi-identifiers.",
+        setting(
+            "--alpha SHARE",
+            "Columns expected to make so many people unique may be quasi-identifiers.",
         ),
     ] = 0.5,
     domains: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A=60,B=1e5",
-            show_default=False,
-            help="How many values columns can take; counted in the table where not given.",
+        option(
+            "--domains A=60,B=1e5",
+            "How many values columns can take; counted in the table where not given.",
         ),
     ] = None,
     distinct: Annotated[
         Counting, typer.Option(help="How the values of several columns together are counted.")
     ] = Counting.product,
     max_size: Annotated[
-        int | None,
-        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
+        int | None, option("--max-size N", "Only sets of at most N columns.")
     ] = None,
     person: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", show_default=False, help="Which rows belong to one person."),
+        str | None, option("--person COLUMN", "Which rows belong to one person.")
     ] = None,
     weights: Weights = None,
     hierarchies: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER", show_default=False, rich_help_panel=PLAN, help="Generalization trees."
-        ),
+        str | None, option("--hierarchies FOLDER", "Generalization trees.", PLAN)
     ] = None,
     repair: Annotated[
         Repairing,
@@ -119,18 +111,14 @@ def population(
         ),
     ] = Repairing.bound,
     pad_zip: Annotated[
-        bool,
-        typer.Option(
-            "--pad-zip", rich_help_panel=PLAN, help="Put back leading zeros that ZIP codes lost."
-        ),
+        bool, flag("--pad-zip", "Put back leading zeros that ZIP codes lost.", PLAN)
     ] = False,
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B,…",
-            show_default=False,
-            rich_help_panel=PLAN,
-            help="Columns to release although they look like names, numbers or free text.",
+        option(
+            "--keep A,B,…",
+            "Columns to release although they look like names, numbers or free text.",
+            PLAN,
         ),
     ] = None,
     output: Output = None,

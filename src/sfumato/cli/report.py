@@ -6,9 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import Force, Person, Seed, examples, new_app, split_columns
+from sfumato.cli._options import (
+    Force,
+    Person,
+    Seed,
+    examples,
+    flag,
+    new_app,
+    option,
+    setting,
+    split_columns,
+)
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.files import require_file
@@ -45,37 +53,24 @@ class WrittenReport(Result):
 @table_verb
 def report(
     run: Run,
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="FILE", show_default=False, help="The HTML file."),
-    ],
+    output: Annotated[str, option("--output -o FILE", "The HTML file.")],
     qi: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--qi",
-            metavar="A,B,…",
-            show_default=False,
-            help="Columns others may know; guessed if not given.",
-        ),
+        list[str] | None, option("--qi A,B,…", "Columns others may know; guessed if not given.")
     ] = None,
     released: Annotated[
         str | None,
-        typer.Option(
-            "--released",
-            metavar="FILE",
-            show_default=False,
-            help="A release of the table, its certificate beside it: shows before and after.",
+        option(
+            "--released FILE",
+            "A release of the table, its certificate beside it: shows before and after.",
         ),
     ] = None,
-    k: Annotated[
-        int, typer.Option("-k", metavar="N", help="How many people should look alike.")
-    ] = 5,
+    k: Annotated[int, setting("-k N", "How many people should look alike.")] = 5,
     person: Person = None,
     interactive: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--interactive",
-            help="Charts answer the pointer. Puts a script into the page, which grows by about "
+            "Charts answer the pointer. Puts a script into the page, which grows by about "
             "1 MB; it still asks for nothing from anywhere.",
         ),
     ] = False,

@@ -5,9 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import Force, Missing, examples, new_app, new_file, split_columns
+from sfumato.cli._options import (
+    Force,
+    Missing,
+    examples,
+    new_app,
+    new_file,
+    option,
+    setting,
+    split_columns,
+)
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 
@@ -29,73 +36,38 @@ app = new_app()
 @table_verb
 def risk(
     run: Run,
-    qi: Annotated[
-        list[str],
-        typer.Option(
-            "--qi",
-            metavar="A,B,…",
-            show_default=False,
-            help="Columns an attacker may know, all together.",
-        ),
-    ],
+    qi: Annotated[list[str], option("--qi A,B,…", "Columns an attacker may know, all together.")],
     threshold: Annotated[
-        float,
-        typer.Option(
-            "--threshold", metavar="RISK", help="Rows above this risk are counted; 0.2 is one in 5."
-        ),
+        float, setting("--threshold RISK", "Rows above this risk are counted; 0.2 is one in 5.")
     ] = 0.2,
     sampling_weight: Annotated[
         str | None,
-        typer.Option(
-            "--sampling-weight",
-            metavar="COLUMN",
-            show_default=False,
-            help="Column that says how many of the population a row stands for.",
+        option(
+            "--sampling-weight COLUMN",
+            "Column that says how many of the population a row stands for.",
         ),
     ] = None,
     person: Annotated[
-        str | None,
-        typer.Option(
-            "--person",
-            metavar="COLUMN",
-            show_default=False,
-            help="Tells persons apart where they have several rows.",
-        ),
+        str | None, option("--person COLUMN", "Tells persons apart where they have several rows.")
     ] = None,
     household: Annotated[
         str | None,
-        typer.Option(
-            "--household",
-            metavar="COLUMN",
-            show_default=False,
-            help="Tells households apart: also the risk that anybody in one is found.",
+        option(
+            "--household COLUMN",
+            "Tells households apart: also the risk that anybody in one is found.",
         ),
     ] = None,
     population: Annotated[
-        str | None,
-        typer.Option(
-            "--population",
-            metavar="TABLE",
-            show_default=False,
-            help="A table of the whole population.",
-        ),
+        str | None, option("--population TABLE", "A table of the whole population.")
     ] = None,
     released: Annotated[
-        str | None,
-        typer.Option(
-            "--released",
-            metavar="TABLE",
-            show_default=False,
-            help="A released table to measure the same way.",
-        ),
+        str | None, option("--released TABLE", "A released table to measure the same way.")
     ] = None,
     per_row: Annotated[
         str | None,
-        typer.Option(
-            "--per-row",
-            metavar="FILE",
-            show_default=False,
-            help="Write the table with the prosecutor's risk of every row in a column `risk`.",
+        option(
+            "--per-row FILE",
+            "Write the table with the prosecutor's risk of every row in a column `risk`.",
         ),
     ] = None,
     missing: Missing = "value",

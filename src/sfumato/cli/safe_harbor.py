@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sfumato.cli._options import (
     Author,
     Force,
@@ -15,8 +13,10 @@ from sfumato.cli._options import (
     Sign,
     SpreadsheetSafe,
     examples,
+    flag,
     new_app,
     new_file,
+    option,
 )
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
@@ -41,32 +41,24 @@ app = new_app()
 def safe_harbor(
     run: Run,
     keep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,…", show_default=False, help="Columns to leave as they are."),
+        list[str] | None, option("--keep A,B,…", "Columns to leave as they are.")
     ] = None,
     drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,…", show_default=False, help="Columns to drop in any case."),
+        list[str] | None, option("--drop A,B,…", "Columns to drop in any case.")
     ] = None,
     as_of: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            show_default=False,
-            help="Day on which ages are counted. Today if not given.",
-        ),
+        str | None, option("--as-of DATE", "Day on which ages are counted. Today if not given.")
     ] = None,
     areas: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Small three-digit ZIP areas, one per line, or lines of area,population; instead "
+        option(
+            "--areas FILE",
+            "Small three-digit ZIP areas, one per line, or lines of area,population; instead "
             "of the list of the guidance.",
         ),
     ] = None,
     pad_zip: Annotated[
-        bool, typer.Option("--pad-zip", help="Put back leading zeros that ZIP codes lost.")
+        bool, flag("--pad-zip", "Put back leading zeros that ZIP codes lost.")
     ] = False,
     output: Output = None,
     force: Force = False,

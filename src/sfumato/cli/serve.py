@@ -12,7 +12,7 @@ import typer
 
 from sfumato.budget import parse_size
 from sfumato.cli._ending import guarded
-from sfumato.cli._options import examples, new_app
+from sfumato.cli._options import examples, flag, new_app, setting
 from sfumato.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -31,19 +31,15 @@ def serve(
             help="Where tables may be opened from; this folder if none is named.",
         ),
     ] = None,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")
-    ] = 0,
+    port: Annotated[int, setting("--port", "0 takes any that is free.", min=0, max=65535)] = 0,
     upload_limit: Annotated[
         str,
-        typer.Option(
-            "--upload-limit",
-            metavar="SIZE",
-            help="The largest table that may be uploaded through the browser.",
+        setting(
+            "--upload-limit SIZE", "The largest table that may be uploaded through the browser."
         ),
     ] = "2GB",
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the link in the browser.")
+        bool, flag("--browser/--no-browser", "Open the link in the browser.")
     ] = True,
 ) -> None:
     """The workbench: assign roles, see risk and cost move, make a verified release.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import Columns, Person, examples, new_app
+from sfumato.cli._options import Columns, Person, examples, new_app, setting
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -29,15 +27,12 @@ def uniques(
     columns: Columns = None,
     person: Person = None,
     max_size: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Column sets of at most N columns.")
+        int, setting("--max-size N", "Column sets of at most N columns.", min=1)
     ] = 3,
     sampling_fraction: Annotated[
-        float,
-        typer.Option(metavar="SHARE", help="Share of the population that is in the table."),
+        float, setting("--sampling-fraction SHARE", "Share of the population that is in the table.")
     ] = 0.01,
-    top: Annotated[
-        int, typer.Option(metavar="N", min=0, help="How many of the riskiest rows to list.")
-    ] = 10,
+    top: Annotated[int, setting("--top N", "How many of the riskiest rows to list.", min=0)] = 10,
 ) -> None:
     """The rows that few columns single out, with SUDA and DIS scores.
 

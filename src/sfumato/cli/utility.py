@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sfumato.cli._options import (
     Force,
     examples,
@@ -36,61 +34,42 @@ app = new_app()
 @table_verb
 def utility(
     run: Run,
-    of: Annotated[
-        str, typer.Option("--of", metavar="TABLE", show_default=False, help="The original table.")
-    ],
+    of: Annotated[str, option("--of TABLE", "The original table.")],
     qi: Annotated[
         list[str] | None,
-        typer.Option(
-            "--qi",
-            metavar="A,B,…",
-            show_default=False,
-            help="Columns to compare; those of the certificate if not given.",
-        ),
+        option("--qi A,B,…", "Columns to compare; those of the certificate if not given."),
     ] = None,
     row_key: Annotated[
         str | None,
-        typer.Option(
-            "--row-key",
-            metavar="COLUMN",
-            show_default=False,
-            help="The column that links rows of both; without it they are in the same order.",
+        option(
+            "--row-key COLUMN",
+            "The column that links rows of both; without it they are in the same order.",
         ),
     ] = None,
     hierarchies: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER", show_default=False, help="The trees that the release was made with."
-        ),
+        str | None, option("--hierarchies FOLDER", "The trees that the release was made with.")
     ] = None,
     weights: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A=2,B=0.5",
-            show_default=False,
-            help="Importance of the columns, for weighted discernibility; 1 if not given.",
+        option(
+            "--weights A=2,B=0.5",
+            "Importance of the columns, for weighted discernibility; 1 if not given.",
         ),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            show_default=False,
-            help="What is to be predicted: how many rows differ from the majority of their class, "
+        option(
+            "--target COLUMN",
+            "What is to be predicted: how many rows differ from the majority of their class, "
             "and how well it can be learned before and after.",
         ),
     ] = None,
     pair: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B",
-            show_default=False,
-            help="Two columns whose table is counted before and after.",
-        ),
+        option("--pair A,B", "Two columns whose table is counted before and after."),
     ] = None,
     report: Annotated[
-        str | None,
-        option(None, "--report", metavar="FILE", help="Also write all measures as one HTML page."),
+        str | None, option("--report FILE", "Also write all measures as one HTML page.")
     ] = None,
     force: Force = False,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, new_app
+from sfumato.cli._options import examples, flag, new_app, option
 from sfumato.cli._request import Promised
 from sfumato.cli._running import Run, table_verb
 from sfumato.files import require_file
@@ -37,67 +37,47 @@ def verify(
     run: Run,
     promised: Promised,
     certificate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", show_default=False, help="The certificate, if it lies elsewhere."
-        ),
+        str | None, option("--certificate FILE", "The certificate, if it lies elsewhere.")
     ] = None,
     signer: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE.pub",
-            show_default=False,
-            help="The public key that must have signed the certificate.",
-        ),
+        option("--signer FILE.pub", "The public key that must have signed the certificate."),
     ] = None,
     of: Annotated[
         str | None,
-        typer.Option(
-            "--of",
-            metavar="TABLE",
-            show_default=False,
-            help="The table it must have been made of; only its maker has the key to tell.",
+        option(
+            "--of TABLE", "The table it must have been made of; only its maker has the key to tell."
         ),
     ] = None,
     hierarchies: Annotated[
         str | None,
-        typer.Option(
-            metavar="FOLDER",
-            show_default=False,
-            help="The trees whose labels a release with k-map shows.",
-        ),
+        option("--hierarchies FOLDER", "The trees whose labels a release with k-map shows."),
     ] = None,
     others: Annotated[
         list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="TABLE",
-            show_default=False,
-            help="Another release; the promise must hold for all of them together: joined by "
+        option(
+            "--with TABLE",
+            "Another release; the promise must hold for all of them together: joined by "
             "--row-key, or with --other-rows one under the other. May be repeated.",
         ),
     ] = None,
     row_key: Annotated[
         str | None,
-        typer.Option(
-            "--row-key",
-            metavar="COLUMN",
-            show_default=False,
-            help="The column that links the rows of several releases, or those of a release and of "
+        option(
+            "--row-key COLUMN",
+            "The column that links the rows of several releases, or those of a release and of "
             "its table.",
         ),
     ] = None,
     boundaries: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="How far each value may be blurred (TOML); counts cells beyond it, with --of.",
+        option(
+            "--boundaries FILE",
+            "How far each value may be blurred (TOML); counts cells beyond it, with --of.",
         ),
     ] = None,
     other_rows: Annotated[
-        bool,
-        typer.Option("--other-rows", help="The other releases are of other tables."),
+        bool, flag("--other-rows", "The other releases are of other tables.")
     ] = False,
 ) -> None:
     """Check that a table keeps a promise, or that a release is what its certificate says.

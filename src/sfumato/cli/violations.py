@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import Columns, Person, Seed, examples, new_app, split_columns
+from sfumato.cli._options import (
+    Columns,
+    Person,
+    Seed,
+    examples,
+    new_app,
+    option,
+    setting,
+    split_columns,
+)
 from sfumato.cli._running import Run, table_verb
 from sfumato.wording import noun
 
@@ -31,23 +38,19 @@ def violations(
     run: Run,
     columns: Columns = None,
     person: Person = None,
-    k: Annotated[
-        int, typer.Option("-k", metavar="N", help="Classes of fewer than N are violations.")
-    ] = 2,
+    k: Annotated[int, setting("-k N", "Classes of fewer than N are violations.")] = 2,
     max_size: Annotated[
-        int | None,
-        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
+        int | None, option("--max-size N", "Only sets of at most N columns.")
     ] = None,
     order: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B,…",
-            show_default=False,
-            help="Order in which the descent leaves columns out; last column first if not given.",
+        option(
+            "--order A,B,…",
+            "Order in which the descent leaves columns out; last column first if not given.",
         ),
     ] = None,
     restarts: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Further descents in random order.")
+        int, setting("--restarts N", "Further descents in random order.", min=0)
     ] = 0,
     seed: Seed = 0,
 ) -> None:
