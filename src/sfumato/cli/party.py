@@ -60,7 +60,7 @@ _MEETING = "Meeting the other party"
 
 Me = StrEnum("Me", ["alice", "bob"])
 """Which of the two this side is."""
-Split = StrEnum("Split", ["rows", "cells"])
+Division = StrEnum("Division", ["rows", "cells"])
 """How the table is divided between the two."""
 Score = StrEnum("Score", ["burnside", "stirling"])
 """How nets are scored."""
@@ -157,13 +157,13 @@ class Agreement:
     """How the table is divided, and what the two sides know of its columns."""
 
     split: Annotated[
-        Split,
+        Division,
         setting(
             "--split",
             "Each side has whole [bold]rows[/bold], or both have the same rows in the same "
             "order and each some [bold]cells[/bold]: an empty cell is the other side's.",
         ),
-    ] = Split.rows
+    ] = Division.rows
     schema: Annotated[
         str | None, option("--schema FILE", "Columns and categories both agreed on (JSON).")
     ] = None
