@@ -146,15 +146,16 @@ def csv_lines(table: pa.Table | pa.RecordBatch) -> Iterator[Any]:
 
 
 def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.RecordBatch:
+    from pyarrow import csv
 
     names = [f"c{at}" for at in range(len(columns))]
-    text = pa.csv.read_csv(
+    text = csv.read_csv(
         pa.BufferReader(data),
-        read_options=pa.csv.ReadOptions(
+        read_options=csv.ReadOptions(
             column_names=names, block_size=max(len(data) + 1, 1 << 16), use_threads=False
         ),
-        parse_options=pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        convert_options=pa.csv.ConvertOptions(
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
             null_values=[""],
             strings_can_be_null=True,

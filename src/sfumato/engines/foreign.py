@@ -627,10 +627,11 @@ def json_kind(path: Path) -> str:
 
 
 def _read_json_lines(path: Path, part: str | None) -> pa.Table:
+    from pyarrow.json import ReadOptions, read_json
 
     _check_memory(4 * path.stat().st_size)
     try:
-        rows = pa.json.read_json(str(path), pa.json.ReadOptions(block_size=1 << 26))
+        rows = read_json(str(path), ReadOptions(block_size=1 << 26))
     except pa.ArrowInvalid:
         return _json_lines_by_hand(path)
     if any(_beyond_exact(column) for column in rows.columns):

@@ -467,6 +467,7 @@ class WrittenFile:
                 block *= 8
 
     def _blocks(self, names: list[str], block: int) -> Iterator[pa.RecordBatch]:
+        from pyarrow import csv
 
         head = header_line(self.arrow_schema.names, self.form.delimiter)
         null = ONE_COLUMN_NULL if len(self.arrow_schema) == 1 else ""
@@ -478,14 +479,14 @@ class WrittenFile:
             if stream.read(len(head) - 1) != head[:-1]:
                 raise pa.ArrowInvalid("the header is not the one that was written")
             try:
-                reader = pa.csv.open_csv(
+                reader = csv.open_csv(
                     stream,
-                    pa.csv.ReadOptions(column_names=self.arrow_schema.names, block_size=block),
-                    pa.csv.ParseOptions(
+                    csv.ReadOptions(column_names=self.arrow_schema.names, block_size=block),
+                    csv.ParseOptions(
                         delimiter=self.form.delimiter, quote_char='"', double_quote=True,
                         escape_char=False, newlines_in_values=True, ignore_empty_lines=True,
                     ),
-                    pa.csv.ConvertOptions(
+                    csv.ConvertOptions(
                         column_types=dict.fromkeys(self.arrow_schema.names, pa.string()),
                         null_values=[null], strings_can_be_null=True,
                         quoted_strings_can_be_null=False,

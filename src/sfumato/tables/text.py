@@ -37,7 +37,7 @@ from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow.csv as pc
+    from pyarrow import csv
 
 __all__ = ["TextFile", "joined", "read_fully", "text_batches"]
 
@@ -379,22 +379,22 @@ def _batches(
     block: int,
     *,
     or_na: bool = False,
-    on_ragged: Callable[[pc.InvalidRow], str] | None = None,
+    on_ragged: Callable[[csv.InvalidRow], str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of the rows, by position, in the types that Arrow reads them in."""
-    import pyarrow.csv as pc
+    from pyarrow import csv
 
     inner = [f"c{at}" for at in range(len(layout.names))]
     try:
-        reader = pc.open_csv(
+        reader = csv.open_csv(
             stream,
-            pc.ReadOptions(block_size=block, column_names=inner),
-            pc.ParseOptions(
+            csv.ReadOptions(block_size=block, column_names=inner),
+            csv.ParseOptions(
                 delimiter=layout.delimiter,
                 newlines_in_values=True,
                 invalid_row_handler=on_ragged,
             ),
-            pc.ConvertOptions(
+            csv.ConvertOptions(
                 column_types={inner[at]: type_ for at, type_ in types.items()},
                 include_columns=[inner[at] for at in types],
                 null_values=["", ONE_COLUMN_NULL] if or_na else [""],
@@ -434,9 +434,9 @@ def text_batches(
     yield pa.RecordBatch.from_pylist([], schema=schema)
     if layout.empty:
         return
-    ragged: list[pc.InvalidRow] = []
+    ragged: list[csv.InvalidRow] = []
 
-    def remember(row: pc.InvalidRow) -> str:
+    def remember(row: csv.InvalidRow) -> str:
         ragged.append(row)
         return "error"
 
@@ -459,7 +459,7 @@ def _without(cells: pa.Array, words: Sequence[str] | None) -> pa.Array:
     return pc.if_else(absent, pa.scalar(None, pa.string()), cells)
 
 
-def _explained(ragged: Sequence[pc.InvalidRow], name: str) -> SourceError:
+def _explained(ragged: Sequence[csv.InvalidRow], name: str) -> SourceError:
     """The reader's complaint in words that quote nothing."""
     if ragged:
         row = ragged[0]
