@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +16,18 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
-from sfumato.engines.spool import PrivateFolder, Spool, allow, text_as_dictionary
+from sfumato.engines.protocol import BATCH_ROWS, column_of
+from sfumato.engines.spool import PrivateFolder, allow, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
-from sfumato.files import file_fingerprint
 from sfumato.kernels.cores import usable_threads
 from sfumato.tables.fingerprint import rows_fingerprint
 from sfumato.tables.source import (
+    BaseSource,
     chosen,
+    columns_of,
     failures_in_our_words,
     plain_array,
+    plain_columns,
     plain_type,
     with_plain_types,
 )
@@ -44,7 +46,7 @@ __all__ = [
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-class ParquetSource:
+class ParquetSource(BaseSource):
     """Parquet files of one schema, read one after the other, as a `Source`.
 
     Parameters
@@ -60,6 +62,7 @@ class ParquetSource:
     """
 
     columns_apart = True
+    held_in_memory = 1 << 28
 
     def __init__(
         self,
@@ -84,12 +87,8 @@ class ParquetSource:
             column_of(column, plain_type(type_), where=name)
             for column, type_ in zip(self._names, shown, strict=True)
         )
+        self._arrow_schema = pa.schema([(column.name, column.type) for column in self._schema])
         self._native = all(plain_type(type_) == type_ for type_ in shown)
-        self._spool: Spool | None = None
-
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types, from the files' footers."""
-        return self._schema
 
     def row_count(self) -> int:
         """Number of rows, from the files' footers."""
@@ -107,10 +106,6 @@ class ParquetSource:
                     if part.path_in_schema in text:
                         held += part.total_uncompressed_size
         return held
-
-    @cached_property
-    def _arrow_schema(self) -> pa.Schema:
-        return pa.schema([(column.name, column.type) for column in self._schema])
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -137,8 +132,7 @@ class ParquetSource:
         import duckdb
 
         if not self._native:
-            self._spool = self._spool or Spool.of(self._arrow_schema, self._cast_batches())
-            return self._spool.relation(connection)
+            return super().relation(connection)
 
         def shown(name: str, folder: tuple[str | None, ...]) -> duckdb.Expression:
             if name not in self._folders:
@@ -159,19 +153,6 @@ class ParquetSource:
             )
             parts.append(files.select(*(shown(name, folder) for name in self._names)))
         return reduce(lambda above, below: above.union(below), parts)
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the file, or of the files' fingerprints."""
-        return file_fingerprint(*self.paths)
-
-    def close(self) -> None:
-        """Remove the temporary copy, if any."""
-        if self._spool is not None:
-            self._spool.close()
-            self._spool = None
-
-    def _cast_batches(self) -> Iterator[pa.RecordBatch]:
-        return (batch.cast(self._arrow_schema) for batch in self.batches())
 
     def _arranged(self, batch: pa.RecordBatch, names: list[str], index: int) -> pa.RecordBatch:
         """Columns in the order asked for, of the table's types, with those of the folder names."""
@@ -316,10 +297,7 @@ def _folder_columns(
     return {key: values for key, values in found.items() if len(values) == len(paths)}
 
 
-_HELD_IN_MEMORY = 1 << 26
-
-
-class ArrowFile:
+class ArrowFile(BaseSource):
     """An Arrow file as a `Source`.
 
     Parameters
@@ -349,20 +327,8 @@ class ArrowFile:
         self._stream = stream
         with self._opened() as reader:
             stored = reader.schema
-        self._names = chosen(stored.names, columns, exclude, name)
-        self._at = [stored.names.index(column) for column in self._names]
-        types = [plain_type(stored.field(at).type) for at in self._at]
-        self._arrow_schema = pa.schema(list(zip(self._names, types, strict=True)))
-        self._schema = tuple(column_of(f.name, f.type, where=name) for f in self._arrow_schema)
-        self._spool: Spool | None = None
-
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types, from the file's head."""
-        return self._schema
-
-    def row_count(self) -> int | None:
-        """The file does not state it."""
-        return None if self._spool is None else self._spool.rows
+        self._arrow_schema, self._at = plain_columns(stored, columns, exclude, name)
+        self._schema = columns_of(self._arrow_schema, name)
 
     def code_bytes(self) -> int:
         """About how much memory the codes take, judged by the first batch."""
@@ -373,35 +339,20 @@ class ArrowFile:
                 return 0
             batches = max(1, size // max(first.nbytes, 1)) if self._stream else None
             rows = first.num_rows * (batches or reader.num_record_batches)
-        return int(4 * rows * len(self._names))
+        return int(4 * rows * len(self._schema))
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the file."""
-        names = self._names if columns is None else list(columns)
-        at = [self._at[self._names.index(name)] for name in names]
+        known = self._arrow_schema.names
+        names = known if columns is None else list(columns)
+        at = [self._at[known.index(name)] for name in names]
         wanted = pa.schema([self._arrow_schema.field(name) for name in names])
         with self._opened() as reader:
             for batch in self._stored(reader):
                 table = pa.Table.from_arrays([batch.column(i) for i in at], names=names)
                 yield from with_plain_types(table).cast(wanted).to_batches(max_chunksize=rows)
-
-    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """The rows as DuckDB scans them: a temporary copy in Parquet unless they are few."""
-        if self._spool is None:
-            self._spool = Spool.of(self._arrow_schema, self.batches(), _HELD_IN_MEMORY)
-        return self._spool.relation(connection)
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the file."""
-        return file_fingerprint(self._path)
-
-    def close(self) -> None:
-        """Remove the temporary copy, if any."""
-        if self._spool is not None:
-            self._spool.close()
-            self._spool = None
 
     def _stored(self, reader: Any) -> Iterator[pa.RecordBatch]:
         if self._stream:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, column_of
 from sfumato.errors import ColumnError, SourceError
-from sfumato.files import file_fingerprint
 from sfumato.tables.fingerprint import rows_fingerprint
-from sfumato.tables.source import chosen, plain_type, with_plain_types
+from sfumato.tables.source import BaseSource, chosen, columns_of, plain_type, with_plain_types
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 
-class ArrowSource:
+class ArrowSource(BaseSource):
     """An Arrow table as a `Source`; nothing is copied.
 
     Parameters
@@ -58,19 +57,11 @@ class ArrowSource:
         self.paths = () if path is None else (path,)
         names = chosen(table.schema.names, columns, exclude, name)
         self._table = with_plain_types(table.select(names))
-        self._schema = tuple(column_of(f.name, f.type, where=name) for f in self._table.schema)
-
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types."""
-        return self._schema
+        self._schema = columns_of(self._table.schema, name)
 
     def row_count(self) -> int:
         """Number of rows."""
         return int(self._table.num_rows)
-
-    def code_bytes(self) -> int:
-        """About how much memory the codes take; values are in memory already."""
-        return 4 * self.row_count() * len(self._schema)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -82,15 +73,6 @@ class ArrowSource:
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them, without a copy."""
         return connection.from_arrow(self._table)
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the file, or fingerprint of the rows."""
-        if self.paths:
-            return file_fingerprint(self.paths[0])
-        return rows_fingerprint(self._schema, self.batches())
-
-    def close(self) -> None:
-        """Nothing to release: the rows belong to the caller."""
 
 
 def is_pandas(source: Any) -> bool:
@@ -189,7 +171,7 @@ def arrow_ready(frame: Any) -> Any:
     return frame.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else frame
 
 
-class DatasetSource:
+class DatasetSource(BaseSource):
     """A pyarrow dataset as a `Source`.
 
     Parameters
@@ -217,19 +199,11 @@ class DatasetSource:
         self._schema = tuple(column_of(f.name, plain_type(f.type), where=name) for f in fields)
         self._rows: int | None = None
 
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types."""
-        return self._schema
-
     def row_count(self) -> int:
         """Number of rows, mostly from the files' footers."""
         if self._rows is None:
             self._rows = int(self._dataset.count_rows())
         return self._rows
-
-    def code_bytes(self) -> int:
-        """About how much memory the codes take."""
-        return 4 * self.row_count() * len(self._names)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -257,6 +231,3 @@ class DatasetSource:
     def fingerprint(self) -> str:
         """Fingerprint of the rows."""
         return rows_fingerprint(self._schema, self.batches())
-
-    def close(self) -> None:
-        """Nothing to release."""

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from sfumato.engines.protocol import BATCH_ROWS, Column, Source, TextForm, column_of
-from sfumato.engines.spool import Spool
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.tables.celltypes import MISSING_WORDS
+from sfumato.tables.source import BaseSource
 
 if TYPE_CHECKING:
-    import duckdb
-
     from sfumato.tables.text import TextFile
 
 __all__ = ["KINDS", "Messy", "ParsedSource", "ParsedText", "Unparsed", "messy"]
@@ -44,7 +42,6 @@ KINDS = {
 MOST = 0.6
 """Share of its different cells from which on a column is mostly dates, or mostly numbers."""
 _NOTHING = frozenset({*MISSING_WORDS, "n/a", "na", "-", "--", "nan", "NaN"})
-_HELD_IN_MEMORY = 1 << 26
 
 _MONTHS = {
     name: number
@@ -247,7 +244,7 @@ def _number_ways(cells: Sequence[str], comma: bool | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ways))
 
 
-class ParsedSource:
+class ParsedSource(BaseSource):
     """A source some of whose text columns are turned into dates or numbers.
 
     Parameters
@@ -284,7 +281,11 @@ class ParsedSource:
         for name in wanted:
             self._readers[name] = self._reader(name, parse[name], cells[name])
         self._types = {name: _type(parse[name], list(cells[name])) for name in wanted}
-        self._spool: Spool | None = None
+        self._schema = tuple(
+            column_of(c.name, self._types[c.name]) if c.name in self._types else c
+            for c in source.schema()
+        )
+        self._arrow_schema = pa.schema([(column.name, column.type) for column in self._schema])
 
     def _check(self, name: str, kind: str, known: Mapping[str, Column]) -> None:
         if name not in known:
@@ -348,13 +349,6 @@ class ParsedSource:
                 stacklevel=6,
             )
 
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types, as parsed."""
-        return tuple(
-            column_of(c.name, self._types[c.name]) if c.name in self._types else c
-            for c in self._source.schema()
-        )
-
     def row_count(self) -> int | None:
         """Number of rows where it is known."""
         return self._source.row_count()
@@ -383,23 +377,13 @@ class ParsedSource:
         values = [None if text is None else read(text) for text in array.dictionary.to_pylist()]
         return pa.array(values, type_).take(array.indices)
 
-    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """The rows as DuckDB scans them, from a copy."""
-        if self._spool is None:
-            schema = pa.schema([(column.name, column.type) for column in self.schema()])
-            rows = (batch.cast(schema) for batch in self.batches())
-            self._spool = Spool.of(schema, rows, _HELD_IN_MEMORY)
-        return self._spool.relation(connection)
-
     def fingerprint(self) -> str:
         """Of the rows as they came."""
         return self._source.fingerprint()
 
     def close(self) -> None:
         """Remove temporary copies."""
-        if self._spool is not None:
-            self._spool.close()
-            self._spool = None
+        super().close()
         self._source.close()
 
 

@@ -27,6 +27,7 @@ from sfumato.errors import (
     did_you_mean,
     spell,
 )
+from sfumato.files import file_fingerprint
 from sfumato.tables.fingerprint import rows_fingerprint
 
 if TYPE_CHECKING:
@@ -35,20 +36,78 @@ if TYPE_CHECKING:
     import duckdb
 
 __all__ = [
+    "BaseSource",
     "StreamSource",
     "TemporarySource",
     "chosen",
+    "columns_of",
     "failures_in_our_words",
     "kept",
     "plain_array",
+    "plain_columns",
     "plain_type",
     "with_plain_types",
 ]
 
-_HELD_IN_MEMORY = 1 << 26
+
+class BaseSource:
+    """What sources have in common; DuckDB scans a copy where it cannot scan the rows themselves."""
+
+    name: str
+    paths: Sequence[Path] = ()
+    held_in_memory: int = 1 << 26
+    """Bytes of a copy that stays in memory; a larger one goes to a temporary file."""
+    _schema: tuple[Column, ...]
+    _arrow_schema: pa.Schema
+    _copied: Spool | None = None
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types."""
+        return self._schema
+
+    def row_count(self) -> int | None:
+        """Number of rows where it is known."""
+        return None if self._copied is None else self._copied.rows
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes take."""
+        return 4 * (self.row_count() or 0) * len(self.schema())
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in their own order."""
+        raise NotImplementedError
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The rows as DuckDB scans them."""
+        return self.copy().relation(connection)
+
+    def copy(self) -> Spool:
+        """The copy, made when it is first needed."""
+        if self._copied is None:
+            rows = (batch.cast(self._arrow_schema) for batch in self.to_copy())
+            self._copied = Spool.of(self._arrow_schema, rows, self.held_in_memory)
+        return self._copied
+
+    def to_copy(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are copied."""
+        return self.batches()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the files, or the fingerprint of the rows where there is none."""
+        if self.paths:
+            return file_fingerprint(*self.paths)
+        return rows_fingerprint(self.schema(), self.batches())
+
+    def close(self) -> None:
+        """Remove the copy, if there is one."""
+        if self._copied is not None:
+            self._copied.close()
+            self._copied = None
 
 
-class StreamSource:
+class StreamSource(BaseSource):
     """Record batches that can be had once, as a `Source`.
 
     Parameters
@@ -63,8 +122,6 @@ class StreamSource:
         Columns to show, or to leave out.
     """
 
-    paths = ()
-
     def __init__(
         self,
         schema: pa.Schema,
@@ -74,59 +131,46 @@ class StreamSource:
         exclude: Sequence[str] | None = None,
     ) -> None:
         self.name = name
-        self._names = chosen(schema.names, columns, exclude, name)
-        self._at = [schema.names.index(column) for column in self._names]
+        self._arrow_schema, self._at = plain_columns(schema, columns, exclude, name)
+        self._schema = columns_of(self._arrow_schema, name)
         self._read = read
-        types = [plain_type(schema.field(at).type) for at in self._at]
-        self._schema = tuple(
-            column_of(column, type_, where=name)
-            for column, type_ in zip(self._names, types, strict=True)
-        )
-        self._arrow_schema = pa.schema(list(zip(self._names, types, strict=True)))
-        self._spool: Spool | None = None
-
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types."""
-        return self._schema
-
-    def row_count(self) -> int | None:
-        """Number of rows once they have been read."""
-        return None if self._spool is None else self._spool.rows
 
     def code_bytes(self) -> int:
         """About how much memory the codes take; a stream must be read to know."""
-        return 4 * self._spooled().rows * len(self._names)
+        return 4 * self.copy().rows * len(self._schema)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows in the order they came."""
-        return self._spooled().batches(columns, rows)
+        return self.copy().batches(columns, rows)
 
-    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """The rows as DuckDB scans them."""
-        return self._spooled().relation(connection)
-
-    def fingerprint(self) -> str:
-        """Fingerprint of the rows."""
-        return rows_fingerprint(self._schema, self.batches())
-
-    def close(self) -> None:
-        """Remove the temporary copy; the rows cannot be had again."""
-        if self._spool is not None:
-            self._spool.close()
-
-    def _spooled(self) -> Spool:
-        if self._spool is None:
-            self._spool = Spool.of(self._arrow_schema, self._plain(), _HELD_IN_MEMORY)
-        return self._spool
-
-    def _plain(self) -> Iterator[pa.RecordBatch]:
+    def to_copy(self) -> Iterator[pa.RecordBatch]:
+        """The rows as they come, in plain types."""
+        names = self._arrow_schema.names
         with failures_in_our_words(self.name):
             for batch in self._read():
                 shown = [batch.column(at) for at in self._at]
-                table = with_plain_types(pa.Table.from_arrays(shown, names=self._names))
+                table = with_plain_types(pa.Table.from_arrays(shown, names=names))
                 yield from table.cast(self._arrow_schema).to_batches()
+
+    def close(self) -> None:
+        """Remove the temporary copy; the rows cannot be had again."""
+        if self._copied is not None:
+            self._copied.close()
+
+
+def plain_columns(
+    stored: pa.Schema, columns: Sequence[str] | None, exclude: Sequence[str] | None, where: str
+) -> tuple[pa.Schema, list[int]]:
+    """The columns to show in plain types, and where they are."""
+    at = [stored.names.index(name) for name in chosen(stored.names, columns, exclude, where)]
+    return pa.schema([(stored.names[i], plain_type(stored.field(i).type)) for i in at]), at
+
+
+def columns_of(schema: pa.Schema, where: str) -> tuple[Column, ...]:
+    """The columns of a schema; nested ones are refused."""
+    return tuple(column_of(field.name, field.type, where=where) for field in schema)
 
 
 @contextmanager

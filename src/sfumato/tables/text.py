@@ -21,7 +21,6 @@ from sfumato.engines.protocol import BATCH_ROWS, Column, TextForm, column_of
 from sfumato.engines.spool import Spool
 from sfumato.engines.writing import ONE_COLUMN_NULL
 from sfumato.errors import SourceError, spell
-from sfumato.files import file_fingerprint
 from sfumato.tables.celltypes import TYPES, ColumnReading
 from sfumato.tables.dialect import (
     Layout,
@@ -32,11 +31,10 @@ from sfumato.tables.dialect import (
     unclosed_quote,
     undecodable_bytes,
 )
-from sfumato.tables.source import chosen
+from sfumato.tables.source import BaseSource, chosen
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    import duckdb
     from pyarrow import csv
 
 __all__ = ["TextFile", "joined", "read_fully", "text_batches"]
@@ -46,14 +44,13 @@ _BLOCK = 1 << 22
 _LARGEST_BLOCK = 1 << 28
 _PACKED_RATIO = 5
 """How much larger a compressed text file usually is than its file."""
-_HELD_IN_MEMORY = 1 << 26
 _LOOKED_AT_KEPT = 1 << 27
 """Bytes of cells kept from deciding on types to reading, so that small files are read once."""
 _CHEAP_PASSES = 2
 """Reading this often costs less than making a copy that reads faster."""
 
 
-class TextFile:
+class TextFile(BaseSource):
     """A delimited text file as a `Source`.
 
     Parameters
@@ -111,7 +108,6 @@ class TextFile:
         self._readings: list[ColumnReading] | None = None
         self._rows: int | None = None
         self._passes = 0
-        self._spool: Spool | None = None
         self._looked: list[pa.RecordBatch] | None = None
 
     def schema(self) -> tuple[Column, ...]:
@@ -140,10 +136,8 @@ class TextFile:
         names = self._names if columns is None else list(columns)
         self._decided()
         self._passes += 1
-        if self._passes > _CHEAP_PASSES and self._spool is None:
-            self._spool = self._spooled()
-        if self._spool is not None:
-            yield from self._spool.batches(names, rows)
+        if self._passes > _CHEAP_PASSES or self._copied is not None:
+            yield from self.copy().batches(names, rows)
             return
         for batch in self._typed(names):
             for start in range(0, batch.num_rows, rows):
@@ -174,28 +168,20 @@ class TextFile:
         for batch in self._read(names, typed=False):
             yield batch.rename_columns(names)
 
-    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """The rows as DuckDB scans them: a temporary copy in Parquet unless they are few."""
-        if self._spool is None:
-            self._spool = self._spooled()
-        return self._spool.relation(connection)
+    def copy(self) -> Spool:
+        """The copy; types are known once the file has been read."""
+        self._arrow_schema = pa.schema([(column.name, column.type) for column in self.schema()])
+        return super().copy()
 
-    def fingerprint(self) -> str:
-        """SHA-256 of the file."""
-        return file_fingerprint(self._path)
+    def to_copy(self) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        return self._typed(self._names)
 
     def close(self) -> None:
         """Remove the temporary copy, if any."""
-        if self._spool is not None:
-            self._spool.close()
-            self._spool = None
+        if self._copied is not None:
             self._passes = 0
-
-    def _spooled(self) -> Spool:
-        fields = [(column.name, column.type) for column in self.schema()]
-        schema = pa.schema(fields)
-        batches = (batch.cast(schema) for batch in self._typed(self._names))
-        return Spool.of(schema, batches, _HELD_IN_MEMORY)
+        super().close()
 
     def _decided(self) -> list[ColumnReading]:
         """How each column is read, decided by looking at all of its cells."""
