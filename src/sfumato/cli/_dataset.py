@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sfumato.release.verify import Verification
     from sfumato.report.page import Page
 
-__all__ = ["anonymize", "attack", "named", "page", "released", "scan", "verified"]
-
 
 def named(run: Run) -> bool:
     """Whether the table named on the command line is a dataset."""

@@ -24,8 +24,6 @@ import typer
 from sfumato.errors import EngineError, SfumatoError, SourceError
 from sfumato.files import unreadable
 
-__all__ = ["explain", "guarded", "visible", "visible_json"]
-
 _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 _READER_GONE = 128 + 13
 """SIGPIPE, which has no name on Windows."""

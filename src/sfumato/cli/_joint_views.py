@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 
     from sfumato.engines.protocol import Column as SchemaColumn
 
-__all__ = [
-    "declared_columns",
-    "parse_pairs",
-    "view_agreement",
-    "view_fit",
-    "view_keys",
-    "view_scores",
-    "view_share",
-]
 
 NUMERIC = ("integer", "float", "decimal", "boolean")
 

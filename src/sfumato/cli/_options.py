@@ -18,47 +18,6 @@ from typer.core import TyperCommand
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import read_text, require_folder
 
-__all__ = [
-    "Author",
-    "Beta",
-    "Columns",
-    "Delimiter",
-    "Encoding",
-    "EngineChoice",
-    "Exclude",
-    "Force",
-    "Header",
-    "Json",
-    "MaxSize",
-    "Measure",
-    "Measuring",
-    "Memory",
-    "Missing",
-    "NullText",
-    "Output",
-    "Parse",
-    "Quiet",
-    "Seed",
-    "Sign",
-    "Source",
-    "SpreadsheetSafe",
-    "Threads",
-    "Time",
-    "Unparsed",
-    "UseEngine",
-    "Weights",
-    "examples",
-    "flag",
-    "new_app",
-    "new_file",
-    "option",
-    "parse_kinds",
-    "parse_weights",
-    "setting",
-    "split_columns",
-]
-
-
 READING = "Reading the table"
 LIMITS = "Limits"
 PRINTING = "Printing"
@@ -236,18 +195,14 @@ class _Command(TyperCommand):
             typer.echo("".join(f" {_continued(line)}\n" for line in shown.split("\n\n")))
 
 
-def _continued(line: str, width: int = 76) -> str:
-    """A command on lines that a terminal shows whole, each continued by a backslash.
+_WIDTH = 76
 
-    Examples
-    --------
-    >>> print(_continued("sfumato key people.csv --beta 0.9 --json", width=30))
-    sfumato key people.csv \\
-        --beta 0.9 --json
-    """
+
+def _continued(line: str) -> str:
+    """A command on lines that a terminal shows whole, each continued by a backslash."""
     lines = [""]
     for part in re.split(" (?=-)", line):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
+        if lines[-1] and len(lines[-1]) + len(part) > _WIDTH:
             lines.append("   ")
         lines[-1] += f" {part}" if lines[-1] else part
     return " \\\n".join(lines)

@@ -16,8 +16,6 @@ from sfumato.errors import ParameterError
 from sfumato.fields import Columns, ColumnSets, Parameter, parameters
 from sfumato.privacy.models import PromiseFields
 
-__all__ = ["Asked", "Promised", "Requested", "as_option"]
-
 
 class Asked:
     """A group of options made from declared parameters, and what was given of them."""

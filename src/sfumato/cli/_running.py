@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
     from sfumato.tables import Table
 
-__all__ = [
-    "ProgressLine",
-    "Run",
-    "Stream",
-    "read_as_stream",
-    "table_verb",
-    "verb",
-]
-
 
 PATIENCE = 1.0
 """Seconds after which people begin to wonder."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from sfumato.release.promise import Finding
     from sfumato.risks import Risk
 
-__all__ = ["view"]
-
 
 app = new_app()
 

@@ -40,14 +40,6 @@ if TYPE_CHECKING:
     )
     from sfumato.secure.decision_tree import Leaf, Split
 
-__all__ = [
-    "view_categories",
-    "view_keys",
-    "view_logarithms",
-    "view_net",
-    "view_tree",
-]
-
 
 app = new_app(
     help="Two parties compute together without showing their rows: each runs the same command "

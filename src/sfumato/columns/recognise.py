@@ -160,15 +160,13 @@ _FLAGS = (
 )
 
 
-def recognise_columns(look: Profile, columns: Sequence[str] | None = None) -> dict[str, Recognised]:
+def recognise_columns(look: Profile) -> dict[str, Recognised]:
     """What the columns of a table are, each of them seen beside the others.
 
     Parameters
     ----------
     look
         Counts and rows of the table, see `sfumato.columns.profile.profile`.
-    columns
-        Those wanted; None means all.
 
     Examples
     --------
@@ -187,7 +185,7 @@ def recognise_columns(look: Profile, columns: Sequence[str] | None = None) -> di
     _read_series(look, found)
     _read_twins(look, found)
     _read_health(look, found)
-    return {name: found[name] for name in found if columns is None or name in columns}
+    return found
 
 
 def recognise(facts: ColumnFacts, cells: pa.Array, beside: Neighbours | None = None) -> Recognised:

@@ -159,36 +159,25 @@ def _fit(
         hessian[np.diag_indices(len(z))] += 1.0
         return nu * value + float(z @ z) / 2, nu * gradient + z, hessian
 
-    z, value, iterations = minimise(objective, matrix.shape[1] + 1, tolerance=tolerance)
+    z, value, iterations = _minimise(objective, matrix.shape[1] + 1, tolerance)
     right = bool((sign * (matrix @ z[:-1] - z[-1]) > 0).all())
     return ClassifierFit(z[:-1], float(z[-1]), loss, value, iterations, right)
 
 
-def minimise(
+def _minimise(
     objective: Callable[[Floats], tuple[float, Floats, Floats]],
     size: int,
-    same: Callable[[str, Floats], Floats] = lambda step, values: values,
-    *,
-    tolerance: float = 1e-10,
+    tolerance: float,
 ) -> tuple[Floats, float, int]:
-    """The minimum of a strongly convex function by Newton's method: place, value, steps taken.
-
-    Parameters
-    ----------
-    objective
-        Value, gradient and Hessian.
-    same
-        Makes several parties go on from exactly the same numbers (`Summing.same`).
-    """
+    """The minimum of a strongly convex function by Newton's method: place, value, steps taken."""
     z = np.zeros(size)
     value, gradient, hessian = objective(z)
     for iteration in range(1, _MOST_STEPS + 1):
-        step = same("step", -newton(gradient, hessian))
+        step = -newton(gradient, hessian)
         slope = float(gradient @ step)
         for _ in range(_HALVINGS):
             moved = z + step
             after, gradient_after, hessian_after = objective(moved)
-            after, slope = same("value", np.array([after, slope])).tolist()
             if after <= value + 1e-4 * slope + 1e-12 * max(1.0, abs(value)):
                 break
             step, slope = step / 2, slope / 2

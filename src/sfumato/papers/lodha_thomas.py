@@ -164,10 +164,10 @@ def figure_3(quick: bool) -> Iterator[Found]:
 
 
 def _sampled_mask(
-    column: npt.NDArray[np.float64], groups: int, size: int, seed: int = 0
+    column: npt.NDArray[np.float64], groups: int, size: int
 ) -> npt.NDArray[np.float64]:
     """Section 4.1.3 as printed: rank t is read as rank s·t/n of a sample, then a binary scan."""
-    reservoir = ValueReservoir(size, seed)
+    reservoir = ValueReservoir(size)
     for at in range(0, len(column), 65_536):
         reservoir.add(column[at : at + 65_536])
     edges = reservoir.quantile(np.arange(1, groups) / groups) if groups > 1 else np.empty(0)

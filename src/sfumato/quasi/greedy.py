@@ -98,7 +98,6 @@ def greedy(
     costs: Sequence[float],
     goal: Goal,
     *,
-    start: Sequence[int] = (),
     max_size: int | None = None,
     budget: Budget | None = None,
 ) -> Path:
@@ -112,8 +111,6 @@ def greedy(
         Cost of every column; the gain of a column is divided by it.
     goal
         When to stop.
-    start
-        Columns taken beforehand.
     """
     budget = budget or Budget()
     arrays: list[CodeArray] = list(codes.arrays)
@@ -138,8 +135,6 @@ def greedy(
             return False
         return goal.classes == 0 or goal.met(codes, path)
 
-    for column in start:
-        take(column)
     while not enough() and partition.pairs and (max_size is None or len(path) < max_size):
         if budget.spent():
             return Path(tuple(path), tuple(left), budget.stopped_by)

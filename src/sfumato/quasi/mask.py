@@ -313,15 +313,18 @@ def proven_publishable(
     return Published(best, upper, budget.stopped_by)
 
 
+_ORDERS = 4
+"""In how many random column orders violating sets are made small in one round."""
+
+
 def _violations(
     how: Identifying,
     columns: Sequence[int],
     published: Sequence[int],
     random: np.random.Generator,
-    several: int = 4,
 ) -> npt.NDArray[np.bool_]:
     """Minimal violating sets inside a set that violates, one per random order."""
-    demands = np.zeros((several, len(columns)), dtype=np.bool_)
+    demands = np.zeros((_ORDERS, len(columns)), dtype=np.bool_)
     position = {c: at for at, c in enumerate(columns)}
     for demand in demands:
         order = [published[i] for i in random.permutation(len(published))]
