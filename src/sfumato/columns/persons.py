@@ -22,8 +22,10 @@ from sfumato.columns.second_numbers import (
     rows_of_words,
 )
 from sfumato.columns.vocabulary import meaning_of, words_of
+from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import ColumnError, spell
+from sfumato.kernels import class_ids
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.wording import counted
@@ -147,8 +149,6 @@ def _decides(
     opened: Table | None, look: Profile, facts: ColumnFacts, other: str, budget: Budget | None
 ) -> bool:
     """Whether every value of a column has one value of another, and not only for lack of rows."""
-    from sfumato.kernels import class_ids
-
     pair = (facts.name, other)
     codes = look.sample.select(pair)
     together = class_ids(codes.arrays, codes.cardinalities, entries=codes.entries, ordered=False)[1]
@@ -292,8 +292,6 @@ def named_by(role: Recognised) -> bool:
 
 
 def _sample(opened: Table, columns: Sequence[str], seed: int) -> Codes:
-    from sfumato.engines.encoding import codes_of_table
-
     rows = 0 if opened.engine.capabilities.remote else LOOKED_AT
     return codes_of_table(opened.sample(rows, columns, seed))
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato import kernels
 from sfumato.budget import Budget
+from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import Kind
 from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError, spell
@@ -101,8 +102,6 @@ def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
     """Count every column and take a uniform sample of rows."""
     if table.engine.capabilities.coded:
         return _look_in_memory(table, seed, budget)
-    from sfumato.engines.encoding import codes_of_table
-
     rows = table.rows
     nulls = table.engine.null_counts(table.columns)
     facts = []

@@ -35,7 +35,7 @@ from sfumato.columns.content import (
     share,
     words_in,
 )
-from sfumato.columns.profile import FEW, ColumnFacts, Profile, cells_of
+from sfumato.columns.profile import FEW, ColumnFacts, Profile, cells_of, equivalents
 from sfumato.columns.vocabulary import (
     WEIGHT,
     Meaning,
@@ -581,8 +581,6 @@ def _stem(name: str) -> str:
 
 def _read_twins(look: Profile, found: dict[str, Recognised]) -> None:
     """Columns that decide each other are about the same: a code takes after its description."""
-    from sfumato.columns.profile import equivalents
-
     sample = look.sample
     for first, others in equivalents(sample).items():
         group = [sample.columns[at] for at in (first, *others)]

@@ -19,7 +19,9 @@ import pyarrow.compute as pc
 from sfumato.columns.profile import FEW
 from sfumato.columns.recognise import GROUPS
 from sfumato.columns.vocabulary import words_of
+from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import BATCH_ROWS, Spelling
+from sfumato.engines.statements import BLANKS, SPELLINGS
 from sfumato.errors import TooManyClassesError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.tables.celltypes import MISSING_WORDS
@@ -131,8 +133,6 @@ def numbers_of_persons(
     most of theirs, or be called like a relative (`mother`), who need not be a patient. Some rows
     are looked at, wherever they are; more of a column that is mostly empty.
     """
-    from sfumato.engines.encoding import codes_of_table
-
     looked = [c.name for c in opened.schema if c.name in columns and c.kind in _COMPARED]
     if not looked:
         return [], []
@@ -167,8 +167,6 @@ def _more_rows(
     opened: Table, name: str, seed: int, becomes: Callable[[pa.Array], pa.Array]
 ) -> dict[str, int]:
     """Values of a column that is mostly empty: all, or those of a larger sample."""
-    from sfumato.engines.encoding import codes_of_table
-
     try:
         held = opened.values(name, 10 * LOOKED_AT)
     except TooManyClassesError:
@@ -442,8 +440,6 @@ def _one_way(values: pa.Array) -> pa.Array:
     Whole numbers beside empty cells may have been read as 17.0; a dash that nothing stands before
     is a sign.
     """
-    from sfumato.engines.statements import BLANKS, SPELLINGS
-
     texts = as_text(values).cast(pa.string())
     if pa.types.is_integer(values.type):
         return texts

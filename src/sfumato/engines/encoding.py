@@ -7,6 +7,9 @@ Nothing is ever held as wide as it was read, except distinct values.
 Two ways of numbering exist: whole numbers, dates, times and floats travel as 64-bit integers in the
 order of their values (`_Numbers`); text and everything else keeps the dictionary of each batch and
 unifies dictionaries at the end (`_Dictionaries`).
+
+Buffers are read where they are: pyarrow's own conversions copy, and load pandas where it is
+installed.
 """
 
 from __future__ import annotations
@@ -21,29 +24,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.arrow_buffers import (
-    as_arrow,
-    plain_type,
-    sortable,
-    stored_cells,
-    text_cells,
-    valid_cells,
-    values_of,
-)
 from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import BudgetError, spell
+from sfumato.kernels.compiling import by_numpy
 from sfumato.kernels.cores import each, usable_threads
+from sfumato.kernels.ranking import (
+    grown,
+    number_hashed,
+    number_indices,
+    number_nearby,
+    number_new,
+    text_ranks,
+    translate,
+)
 from sfumato.wording import counted
 
 __all__ = [
+    "as_arrow",
     "codes_among",
     "codes_from_arrow",
     "codes_of_table",
+    "compared_type",
     "encode_apart",
     "encode_batches",
+    "sortable",
+    "stored_cells",
+    "text_cells",
+    "valid_cells",
+    "values_of",
 ]
+
 
 _WIDEST_TABLE = 1 << 20
 _LOOKED_AT = 1 << 12
@@ -200,7 +213,7 @@ def codes_of_table(table: pa.Table) -> Codes:
     >>> codes.arrays[0].tolist(), codes.values[0].to_pylist()
     ([1, 2, 0], [20, 30, None])
     """
-    columns = [column_of(field.name, plain_type(field.type)) for field in table.schema]
+    columns = [column_of(field.name, compared_type(field.type)) for field in table.schema]
     arrays, values, length = encode_batches(table.to_batches(), columns)
     return Codes(tuple(table.column_names), arrays, values, None, length or table.num_rows)
 
@@ -238,8 +251,6 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
     >>> codes.arrays[0].tolist(), codes.counts.tolist(), codes.values[0].to_pylist()
     ([0, 1], [4, 3], ['F', 'M'])
     """
-    from sfumato import kernels
-
     counts = stored_cells(table.column(count_column).cast(pa.int64()).combine_chunks())
     codes = codes_of_table(table.drop_columns([count_column]))
     ids, count = kernels.class_ids(codes.arrays, codes.cardinalities, entries=codes.entries)
@@ -270,8 +281,6 @@ class _Parts:
 
     def codes(self, ranks: Sequence[npt.NDArray[Any]], cardinality: int) -> CodeArray:
         """All numbers as ranks, one table for each part; the parts are given up on the way."""
-        from sfumato.kernels.ranking import translate
-
         out = np.empty(sum(map(len, self.parts)), smallest_dtype(cardinality))
         at = 0
         for i, part in enumerate(self.parts):
@@ -302,9 +311,6 @@ class _Numbers:
         return self.numbers.held + self.seen.nbytes
 
     def add(self, array: pa.Array) -> None:
-        from sfumato.kernels.compiling import by_numpy
-        from sfumato.kernels.ranking import grown, number_hashed, number_nearby, number_new
-
         values, valid = sortable(array)
         self.nulls |= len(valid) > 0
         self.rows += len(values)
@@ -387,15 +393,13 @@ class _Dictionaries:
         return self.numbers.held + self.dictionary_bytes
 
     def add(self, array: pa.Array) -> None:
-        from sfumato.kernels.ranking import number_indices
-
         if len(array) == 0:
             return
         if t.is_null(array.type):
             array = array.cast(pa.bool_())
         if not t.is_dictionary(array.type):
-            array = array.cast(plain_type(array.type)).dictionary_encode()
-        dictionary = array.dictionary.cast(plain_type(array.type))
+            array = array.cast(compared_type(array.type)).dictionary_encode()
+        dictionary = array.dictionary.cast(compared_type(array.type))
         if not (self.dictionaries and dictionary.equals(self.dictionaries[-1])):
             self.dictionaries.append(dictionary)
             self.occurs.append(np.zeros(len(dictionary) + 1, np.bool_))
@@ -407,7 +411,7 @@ class _Dictionaries:
         self.numbers.keep(numbers)
 
     def finish(self) -> tuple[CodeArray, pa.Array]:
-        type_ = plain_type(self.column.type)
+        type_ = compared_type(self.column.type)
         if not self.dictionaries:
             return np.empty(0, np.uint8), pa.nulls(0, type_)
         joined = _joined(self.dictionaries, self.dictionary_bytes)
@@ -446,8 +450,6 @@ def _ranked(values: pa.Array, repeated: bool) -> tuple[npt.NDArray[np.int64], pa
 
     Where most are `repeated`, only different ones are sorted.
     """
-    from sfumato.kernels.ranking import text_ranks
-
     given = values.drop_null()
     texts = (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)
     if any(is_kind(values.type) for is_kind in texts):
@@ -477,3 +479,121 @@ def _joined(dictionaries: list[pa.Array], size: int) -> pa.Array:
         if size >= 1 << 31 and narrow(dictionaries[0].type):
             dictionaries = [dictionary.cast(type_) for dictionary in dictionaries]
     return pa.concat_arrays(dictionaries)
+
+
+_NOT_A_NUMBER = np.iinfo(np.int64).max
+_ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+_SIGN = np.uint64(1 << 63)
+_ALL_VALID = np.empty(0, np.bool_)
+
+
+def compared_type(type_: pa.DataType) -> pa.DataType:
+    """The type in which values are compared: no dictionary, no runs, no views."""
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
+        return compared_type(type_.value_type)
+    if t.is_string_view(type_):
+        return pa.large_string()
+    return pa.large_binary() if t.is_binary_view(type_) else type_
+
+
+def sortable(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Values as integers in the same order, and which are not null (empty when all are).
+
+    -0.0 and 0.0 become one integer, all NaNs the largest.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> keys, valid = sortable(pa.array([1.5, -2.0, 0.0, -0.0]))
+    >>> bool(keys[1] < keys[2] == keys[3] < keys[0]), len(valid)
+    (True, 0)
+    """
+    type_ = compared_type(array.type)
+    if type_ != array.type:
+        array = array.cast(type_)
+    valid = valid_cells(array)
+    stored = stored_cells(array.cast("uint8") if t.is_boolean(type_) else array)
+    if t.is_floating(type_):
+        floats = stored.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+        bits = floats.view(np.int64)
+        keys = bits ^ ((bits >> 63) & _ALL_BUT_SIGN)
+        keys[np.isnan(floats)] = _NOT_A_NUMBER
+        return keys, valid
+    if stored.dtype == np.uint64:
+        return (stored ^ _SIGN).view(np.int64), valid
+    return stored.astype(np.int64, copy=False), valid
+
+
+def values_of(keys: npt.NDArray[np.int64], type_: pa.DataType, nulls: bool) -> pa.Array:
+    """Values again, from their integers; a null last if there is one.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> keys, _ = sortable(pa.array([1.5, -2.0]))
+    >>> values_of(keys, pa.float64(), nulls=True).to_pylist()
+    [1.5, -2.0, None]
+    """
+    type_ = compared_type(type_)
+    if t.is_floating(type_):
+        bits = keys ^ ((keys >> 63) & _ALL_BUT_SIGN)
+        bits[keys == _NOT_A_NUMBER] = np.array(np.nan).view(np.int64)
+        values = as_arrow(bits.view(np.float64).astype(_stored_as(type_)), type_)
+    elif t.is_boolean(type_):
+        values = as_arrow(keys.astype(np.uint8)).cast(type_)
+    elif t.is_uint64(type_):
+        values = as_arrow(keys.view(np.uint64) ^ _SIGN, type_)
+    else:
+        values = as_arrow(keys.astype(_stored_as(type_)), type_)
+    return pa.concat_arrays([values, pa.nulls(1, type_)]) if nulls else values
+
+
+def as_arrow(numbers: npt.NDArray[Any], type_: pa.DataType | None = None) -> pa.Array:
+    """An Arrow array over the same memory, of a type that is kept as these numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> as_arrow(np.array([1], np.int32), pa.date32()).to_pylist()
+    [datetime.date(1970, 1, 2)]
+    """
+    numbers = np.ascontiguousarray(numbers)
+    type_ = type_ or pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(type_, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def valid_cells(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which cells are not null; empty when all are."""
+    if not array.null_count:
+        return _ALL_VALID
+    first, last = array.offset, array.offset + len(array)
+    packed = np.frombuffer(array.buffers()[0], np.uint8)[first // 8 : (last + 7) // 8]
+    bits = np.unpackbits(packed, bitorder="little")
+    return bits[first % 8 : first % 8 + len(array)].view(np.bool_)
+
+
+def stored_cells(array: pa.Array) -> npt.NDArray[Any]:
+    """Numbers as Arrow keeps them, without a copy; under a null there may be anything."""
+    dtype = _stored_as(array.type)
+    if len(array) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def text_cells(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Bytes of all texts, and where each begins and the last one ends."""
+    wide = t.is_large_string(array.type) or t.is_large_binary(array.type)
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    if len(array) == 0:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    _, marks, data = array.buffers()
+    offsets = np.frombuffer(marks, dtype, len(array) + 1, array.offset * dtype.itemsize)
+    characters = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    return characters, offsets.astype(np.int64)
+
+
+def _stored_as(type_: pa.DataType) -> np.dtype[Any]:
+    """How Arrow keeps values of a type: dates, times and durations as integers."""
+    own = t.is_integer(type_) or t.is_floating(type_)
+    dtype: np.dtype[Any] = np.dtype(type_.to_pandas_dtype() if own else f"int{type_.bit_width}")
+    return dtype

@@ -15,8 +15,13 @@ import pyarrow.compute as pc
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.arrow_buffers import as_arrow
-from sfumato.engines.encoding import codes_among, encode_apart, encode_batches
+from sfumato.engines.encoding import (
+    as_arrow,
+    codes_among,
+    codes_of_table,
+    encode_apart,
+    encode_batches,
+)
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
@@ -28,7 +33,7 @@ from sfumato.engines.protocol import (
     column_of,
     names_in,
 )
-from sfumato.engines.recoding import Recoding, Step
+from sfumato.engines.recoding import Recoding, Step, copied, output_schema, recoded_batch, unmatched
 from sfumato.engines.results import (
     ClassSizes,
     CodeArray,
@@ -37,6 +42,7 @@ from sfumato.engines.results import (
     PersonSizes,
     too_many_classes,
 )
+from sfumato.engines.staging import kept_form, stage_batches
 from sfumato.errors import BudgetError
 from sfumato.kernels.cores import each, limited, usable_threads
 from sfumato.wording import counted
@@ -252,9 +258,6 @@ class MemoryEngine:
         budget: Budget | None = None,
     ) -> Staged:
         """Apply a recoding batch by batch and write the result beside its final place."""
-        from sfumato.engines.recoding import copied, output_schema
-        from sfumato.engines.staging import kept_form, stage_batches
-
         assert isinstance(recoding, Recoding), "rows in memory are not made part by part"
         schema = output_schema(self.schema(), recoding)
         form = copied(kept_form(self.source, destination, format), schema, recoding.written)
@@ -278,8 +281,6 @@ class MemoryEngine:
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:
         """New cells of all rows, in their order, and which rows stay; None if all do."""
-        from sfumato.engines.recoding import unmatched
-
         cells: dict[str, pa.Array] = {}
         keep: npt.NDArray[np.bool_] | None = None
         for step in recoding.steps:
@@ -322,8 +323,6 @@ class MemoryEngine:
         as_text: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The output of a recoding, batch by batch; cells that stay, as they stand in the file."""
-        from sfumato.engines.recoding import recoded_batch, unmatched
-
         finders = [self._finder(step, budget) for step in recoding.steps]
         # A batch without columns would not know its rows, so one column is always read.
         read = [name for name in schema.names if name not in recoding.written]
@@ -353,8 +352,6 @@ class MemoryEngine:
 
         Cells of the columns in `text` stay as they stand in the file.
         """
-        from sfumato.engines.recoding import unmatched
-
         keys: dict[tuple[str, ...], _Key] = {}
         kept: npt.NDArray[np.bool_] | None = None
         for step in recoding.steps:
@@ -492,8 +489,6 @@ def _keys(step: Step) -> dict[tuple[str, ...], _Key]:
 
     Where it is known which entries have the same cells, these are compared once and not row by row.
     """
-    from sfumato.engines.encoding import codes_of_table
-
     ranked = {n: codes_of_table(pa.table({n: made.values})) for n, made in step.cells.items()}
     if step.groups is None or not ranked:
         return {

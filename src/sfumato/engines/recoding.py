@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow_buffers import as_arrow
+from sfumato.engines.encoding import as_arrow
 from sfumato.engines.protocol import Column, TextForm
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import EngineError

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.arrow_buffers import stored_cells, valid_cells
+from sfumato.engines.encoding import stored_cells, valid_cells
 from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends

@@ -20,7 +20,7 @@ from sfumato.columns.profile import equivalents, expanded
 from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.greedy import Goal, histogram
-from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes
+from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes, hitting_sets
 from sfumato.quasi.key import KeyQuery, goal_of
 from sfumato.quasi.lattice import (
     DEPTH_FIRST_COLUMNS,
@@ -533,8 +533,6 @@ def minimal_hitting_sets(
     >>> minimal_hitting_sets(np.array([[True, True, False], [False, True, True]]))[0]
     [(1,), (0, 2)]
     """
-    from sfumato.quasi.hitting_sets import hitting_sets
-
     count, width = edges.shape
     if not count:
         return [()], True

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.budget import Budget
+from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.results import CELL_BYTES, Codes
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
@@ -169,8 +170,6 @@ def _smallest(holds: Any, at_least: int) -> int:
 
 def sampled_rows(opened: Table, rows: int, seed: int) -> Codes:
     """A uniform sample of rows as codes."""
-    from sfumato.engines.encoding import codes_of_table
-
     return codes_of_table(opened.sample(rows, None, seed))
 
 
@@ -181,8 +180,6 @@ def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bo
     many different rows, so one sample serves every engine and the pairs are exactly independent.
     A stream has no row numbers yet: there each pair is a reservoir of its own.
     """
-    from sfumato.engines.encoding import codes_of_table
-
     if isinstance(opened.engine, StreamEngine):
         left_rows, right_rows = opened.engine.pairs(pairs, opened.columns, seed)
         codes = codes_of_table(pa.concat_tables([left_rows, right_rows]))

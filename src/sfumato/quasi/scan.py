@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.content import looks_coded
 from sfumato.columns.persons import person_columns, require_person
@@ -33,6 +34,8 @@ from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 from sfumato.errors import BudgetError, ColumnError
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
+from sfumato.tables import table
+from sfumato.tables.parsing import messy
 from sfumato.wording import at_most
 
 if TYPE_CHECKING:
@@ -307,8 +310,6 @@ class _Counts:
         return -unique, pairs, -len(self.codes.values_of(columns[-1]))
 
     def _count(self, columns: ColumnSet) -> tuple[int, int]:
-        from sfumato import kernels
-
         if self.person is not None:
             who, number = self.codes.column(self.person), len(self.codes.values_of(self.person))
             held = PersonSizes.counted(self.codes.select(columns), who, number)
@@ -328,8 +329,6 @@ class _Counts:
 
     def _started(self, columns: ColumnSet) -> _Start:
         """The classes of all columns but the last, kept while sets begin with the same ones."""
-        from sfumato import kernels
-
         if self._start.columns != columns:
             codes = self.codes.select(columns)
             ids, classes = kernels.class_ids(
@@ -539,8 +538,6 @@ def scan(
     >>> found.duplicate_rows, found.combinations[0].columns, found.combinations[0].unique_rows
     (0, ('age', 'state'), 5)
     """
-    from sfumato.tables import table
-
     budget = budget or Budget()
     opened = table(source, budget=budget)
     shown = opened if columns is None else opened.select(columns)
@@ -651,8 +648,6 @@ def _persons(
 
 
 def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> ColumnScan:
-    from sfumato.tables.parsing import messy
-
     looked = cells[:LOOKED_AT].to_pylist() if facts.kind == "text" else []
     mostly = messy(looked) if guess.role != "identifier" or guess.kind is None else None
     return ColumnScan(
@@ -761,8 +756,6 @@ def _decides(look: Profile, one: str, other: str) -> bool:
 
     Nearly a key decides everything, which says nothing of the other column.
     """
-    from sfumato import kernels
-
     pair = look.sample.select([one, other])
     classes = {facts.name: facts.classes for facts in look.facts}
     if classes[one] <= classes[other] or classes[one] > 0.1 * max(pair.entries, 1):
