@@ -210,7 +210,7 @@ def test_restored_reservoirs_merge_like_those_that_stayed(sizes):
 def test_restored_rows():
     made = RowReservoir(5, [1, 2])
     made.add(pa.record_batch({"x": list(range(100))}))
-    back = RowReservoir.restored(5, made.rows_seen, made.sample(), [3])
+    back = RowReservoir.restored(5, made.rows_seen, made.sample(), seed=[3])
     other = RowReservoir(5, 4)
     other.add(pa.record_batch({"x": list(range(100, 200))}))
     both = back.merge(other)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,8 @@ __all__ = [
     "RowReservoir",
     "StreamEngine",
 ]
+
+Reservoir = TypeVar("Reservoir", "RowReservoir", "PairReservoir")
 
 
 class StreamEngine:
@@ -215,11 +217,7 @@ class PartitionedStream(StreamEngine):
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Uniform sample of rows of all partitions."""
         names = self._shown if columns is None else tuple(columns)
-        merged: RowReservoir | None = None
-        for seen, (kept,), random in self._reservoirs(_rows_of(rows, seed), names, seed):
-            part = RowReservoir.restored(rows, seen, kept, random)
-            merged = part if merged is None else merged.merge(part)
-        self._rows = 0 if merged is None else merged.rows_seen
+        merged = self._merged(RowReservoir, rows, names, seed)
         return self._empty(names) if merged is None else merged.sample()
 
     def pairs(
@@ -227,14 +225,21 @@ class PartitionedStream(StreamEngine):
     ) -> tuple[pa.Table, pa.Table]:
         """Independent uniform pairs of rows of all partitions."""
         names = self._shown if columns is None else tuple(columns)
-        merged: PairReservoir | None = None
-        for seen, kept, random in self._reservoirs(_pairs_of(pairs, seed), names, seed):
-            part = PairReservoir.restored(pairs, seen, *kept, seed=random)
-            merged = part if merged is None else merged.merge(part)
-        self._rows = 0 if merged is None else merged.rows_seen
+        merged = self._merged(PairReservoir, pairs, names, seed)
         if merged is None or merged.rows_seen < 2:
             return self._empty(names), self._empty(names)
         return merged.pairs()
+
+    def _merged(
+        self, kind: type[Reservoir], size: int, names: Sequence[str], seed: int
+    ) -> Reservoir | None:
+        """One reservoir of all partitions; None if none has rows."""
+        merged = None
+        for seen, kept, random in self._reservoirs(_drawing(kind, size, seed), names, seed):
+            part = kind.restored(size, seen, *kept, seed=random)
+            merged = part if merged is None else merged.merge(part)
+        self._rows = 0 if merged is None else merged.rows_seen
+        return merged
 
     def _reservoirs(
         self, draw: Callable[[Iterator[Any]], Iterator[Any]], names: Sequence[str], seed: int
@@ -261,30 +266,16 @@ class PartitionedStream(StreamEngine):
         self._spark.close()
 
 
-def _rows_of(size: int, seed: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What an executor does with a partition: keep some rows."""
+def _drawing(
+    kind: type[Reservoir], size: int, seed: int
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What an executor does with a partition: keep some rows, or pairs of rows."""
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         part = TaskContext.get().partitionId()
-        reservoir = RowReservoir(size, [seed, part])
-        for batch in batches:
-            reservoir.add(batch)
-        if reservoir.rows_seen:
-            yield _packed(part, reservoir.rows_seen, reservoir.sample(), None)
-
-    return draw
-
-
-def _pairs_of(size: int, seed: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What an executor does with a partition: keep some pairs of rows."""
-
-    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        part = TaskContext.get().partitionId()
-        reservoir = PairReservoir(size, [seed, part])
+        reservoir = kind(size, [seed, part])
         for batch in batches:
             reservoir.add(batch)
         if reservoir.rows_seen:
@@ -382,9 +373,13 @@ class RowReservoir:
             return pa.table({}) if self._schema is None else self._schema.empty_table()
         return self._slots.take(np.arange(self._filled))
 
+    def kept(self) -> tuple[pa.Table, None]:
+        """What another process needs to restore it."""
+        return self.sample(), None
+
     @classmethod
     def restored(
-        cls, size: int, rows_seen: int, kept: pa.Table, seed: int | Sequence[int] = 0
+        cls, size: int, rows_seen: int, kept: pa.Table, *, seed: int | Sequence[int] = 0
     ) -> RowReservoir:
         """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
         restored = cls(size, seed)
