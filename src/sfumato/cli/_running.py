@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from sfumato.budget import Budget, parse_memory, parse_time
@@ -68,12 +67,7 @@ class ProgressLine:
             self._timer.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
