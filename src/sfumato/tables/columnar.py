@@ -47,18 +47,9 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class ParquetSource(BaseSource):
-    """Parquet files of one schema, read one after the other, as a `Source`.
+    """Parquet files of one schema, read one after the other.
 
-    Parameters
-    ----------
-    paths
-        The files, in the order of their rows.
-    name
-        How messages call the table.
-    columns, exclude
-        Columns to show, or to leave out.
-    root
-        The folder that was named, if one was: names of folders below it may hold columns.
+    `root` is the folder that was named, if one was: names of folders below it may hold columns.
     """
 
     columns_apart = True
@@ -172,15 +163,7 @@ class ParquetSource(BaseSource):
 
 
 class CopySource(ParquetSource):
-    """Rows that their library writes to a temporary Parquet file by itself, out of core.
-
-    Parameters
-    ----------
-    write
-        Writes the rows to a path.
-    name, columns, exclude
-        As for `StreamSource`.
-    """
+    """Rows that their library writes to a temporary Parquet file by itself, out of core."""
 
     def __init__(
         self,
@@ -298,19 +281,7 @@ def _folder_columns(
 
 
 class ArrowFile(BaseSource):
-    """An Arrow file as a `Source`.
-
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        How messages call it.
-    stream
-        Whether it is in the stream format.
-    columns, exclude
-        Columns to show, or to leave out.
-    """
+    """An Arrow file, in the file format or in the `stream` format."""
 
     def __init__(
         self,

@@ -29,19 +29,7 @@ __all__ = [
 
 
 class ArrowSource(BaseSource):
-    """An Arrow table as a `Source`; nothing is copied.
-
-    Parameters
-    ----------
-    table
-        The rows.
-    name
-        How messages call it.
-    columns, exclude
-        Columns to show, or to leave out.
-    path
-        The file that the rows were read from, if any.
-    """
+    """An Arrow table, not copied; `path` is the file that its rows were read from, if any."""
 
     columns_apart = True
 
@@ -172,17 +160,7 @@ def arrow_ready(frame: Any) -> Any:
 
 
 class DatasetSource(BaseSource):
-    """A pyarrow dataset as a `Source`.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    name
-        How messages call it.
-    columns, exclude
-        Columns to show, or to leave out.
-    """
+    """A pyarrow dataset."""
 
     def __init__(
         self,

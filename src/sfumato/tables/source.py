@@ -51,7 +51,10 @@ __all__ = [
 
 
 class BaseSource:
-    """What sources have in common; DuckDB scans a copy where it cannot scan the rows themselves."""
+    """What sources have in common; DuckDB scans a copy where it cannot scan the rows themselves.
+
+    All are given the `name` that messages call them by, and which columns to show or to leave out.
+    """
 
     name: str
     paths: Sequence[Path] = ()
@@ -108,19 +111,7 @@ class BaseSource:
 
 
 class StreamSource(BaseSource):
-    """Record batches that can be had once, as a `Source`.
-
-    Parameters
-    ----------
-    schema
-        What the batches look like.
-    read
-        Gives the batches; called at most once.
-    name
-        How messages call the table.
-    columns, exclude
-        Columns to show, or to leave out.
-    """
+    """Record batches that can be had once: `read` is called at most once."""
 
     def __init__(
         self,
@@ -192,15 +183,7 @@ _CHUNK = 1 << 20
 
 
 class TemporarySource:
-    """A source together with the private folder that holds its file.
-
-    Parameters
-    ----------
-    source
-        Reads the file.
-    folder
-        Goes away when the source is closed.
-    """
+    """A source together with the private folder that holds its file; both go away together."""
 
     paths = ()
 

@@ -51,18 +51,12 @@ _CHEAP_PASSES = 2
 
 
 class TextFile(BaseSource):
-    """A delimited text file as a `Source`.
+    """A delimited text file.
 
     Parameters
     ----------
-    path
-        The file.
-    name
-        How messages call it.
     compression
         ``gzip``, ``zstd``, ``bz2``, ``lz4`` or None.
-    columns, exclude
-        Columns to show, or to leave out.
     delimiter, encoding, null_values, header
         As for `sfumato.table`.
     as_text
