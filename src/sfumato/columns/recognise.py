@@ -163,11 +163,6 @@ _FLAGS = (
 def recognise_columns(look: Profile) -> dict[str, Recognised]:
     """What the columns of a table are, each of them seen beside the others.
 
-    Parameters
-    ----------
-    look
-        Counts and rows of the table, see `sfumato.columns.profile.profile`.
-
     Examples
     --------
     >>> import pyarrow as pa, sfumato as sf

@@ -227,11 +227,6 @@ class Dealt:
     Sorting all rows by their part would move each of them several times. Here some are held at a
     time, and those of a part among them are one record batch of a file.
 
-    Parameters
-    ----------
-    path
-        The file; it must not exist yet.
-
     Examples
     --------
     >>> import pyarrow as pa, tempfile
@@ -327,13 +322,6 @@ class InOrder:
 
     Every part holds its rows in ascending order of their positions, so that reading them in order
     is a merge: of each part only a batch is held.
-
-    Parameters
-    ----------
-    folder
-        Where parts are laid aside.
-    position
-        Name of the column with the positions.
     """
 
     _ROWS = 2048

@@ -563,11 +563,6 @@ def commit_together(staged: Sequence[Staged], *, force: bool = False) -> None:
 class Server:
     """Where to connect to, and as whom.
 
-    Parameters
-    ----------
-    url
-        A connection URL as libpq reads it.
-
     Examples
     --------
     >>> Server("postgresql://ann:secret@db.example/census?sslmode=require").shown

@@ -138,13 +138,6 @@ class Lookup:
     Rows must be asked for in their stable order, each once: the ordinal among equal rows is counted
     here, unless it is given.
 
-    Parameters
-    ----------
-    step
-        The step.
-    where
-        The table concerned, for messages.
-
     Examples
     --------
     >>> import numpy as np, pyarrow as pa

@@ -57,15 +57,7 @@ _DIALECT = _Dialect("spark")
 
 
 class Spark:
-    """A Spark data frame (see `Connection`).
-
-    Parameters
-    ----------
-    frame
-        The rows; the frame itself is not changed, cached or collected.
-    name
-        How messages call it.
-    """
+    """A Spark data frame (see `Connection`), which is not changed, cached or collected."""
 
     kind = "spark"
     capabilities = Capabilities(remote=True, ordered=False, partitioned=True)

@@ -177,11 +177,6 @@ class Joining(Protocol):
 class SQLEngine:
     """A table that a database scans, groups and joins.
 
-    Parameters
-    ----------
-    connection
-        Which table of which database.
-
     Examples
     --------
     >>> import pyarrow as pa

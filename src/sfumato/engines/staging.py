@@ -332,21 +332,7 @@ _BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
 
 
 class WrittenFile:
-    """A file of known format and schema, as a `Source`.
-
-    Parameters
-    ----------
-    path
-        The file.
-    format
-        Its format.
-    schema
-        What its columns are.
-    name
-        How messages call it.
-    form
-        How a text file is written.
-    """
+    """A file of known format and schema, as a `Source`."""
 
     def __init__(
         self,

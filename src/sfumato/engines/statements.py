@@ -41,13 +41,7 @@ Node = exp.Expression
 
 
 class Dialect:
-    """How one database writes what databases write differently; most override little.
-
-    Parameters
-    ----------
-    name
-        What SQLGlot calls the dialect.
-    """
+    """How a database, by SQLGlot's name, writes what they write differently; most override little."""
 
     def __init__(self, name: str) -> None:
         self.name = name

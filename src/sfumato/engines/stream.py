@@ -195,15 +195,7 @@ class StreamEngine:
 
 
 class PartitionedStream(StreamEngine):
-    """A Spark data frame of which one sample is drawn, by one job that reads it once.
-
-    Parameters
-    ----------
-    spark
-        Where the data frame is.
-    columns
-        Columns to show.
-    """
+    """A Spark data frame of which one sample is drawn, by one job that reads it once."""
 
     def __init__(self, spark: Spark, columns: Sequence[str]) -> None:
         super().__init__((), spark.name)

@@ -56,13 +56,7 @@ Owners = dict[str, list[str | None]]
 
 
 def owners_of(made: Dataset, name: str, known: Owners) -> list[str | None]:
-    """The person of each row, in the order of the rows; None where they belong to nobody.
-
-    Parameters
-    ----------
-    known
-        Those of tables that were asked for before; others are added.
-    """
+    """The person of each row, in the order of the rows; None where they belong to nobody."""
     assert made.person is not None
     if name not in known:
         mine = made.tables[name].table
