@@ -41,7 +41,7 @@ Node = exp.Expression
 
 
 class Dialect:
-    """How a database, by SQLGlot's name, writes what they write differently; most override little."""
+    """How one database, by SQLGlot's name for it, writes what databases write differently."""
 
     def __init__(self, name: str) -> None:
         self.name = name
