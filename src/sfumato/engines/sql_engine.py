@@ -388,29 +388,40 @@ class SQLEngine:
         if isinstance(recoding, Parted):
             return self._stage_parts(recoding, schema, destination, format, budget)
         if self.capabilities.ordered:
-            form = copied(kept_form(self.source, destination, format), schema, recoding.written)
-            as_text = form is not None and bool(form.readers)
+            form, as_text = self._form(recoding, schema, destination, format)
             batches = self._recoded_in_order(recoding, schema, budget, as_text=as_text)
             if recoding.sorted:
                 text = recoding.written if as_text else schema.names
                 sorting = recoding.sorting(schema.names)
                 batches = self._sorted(batches, schema, text, sorting, budget)
-            return stage_batches(
-                batches,
-                schema,
-                destination,
-                format,
-                reopen=self._reopened,
-                inputs=self.paths,
-                form=form,
-            )
+            return self._as_file(batches, schema, destination, format, form)
         target = self.connection.target(destination, format, schema)
         with self._joined(recoding, budget) as (session, statement):
             if target is not None:
                 return TargetStaged(target, destination, lambda: target.fill(session, statement))
             columns = [column_of(field.name, field.type) for field in schema]
-            streamed = session.stream(statement, columns)
-            return stage_batches(streamed, schema, destination, format, reopen=self._reopened)
+            return self._as_file(session.stream(statement, columns), schema, destination, format)
+
+    def _form(
+        self, recoding: Recoding | Parted, schema: pa.Schema, destination: str, format: str | None
+    ) -> tuple[TextForm | None, bool]:
+        """How the source's text is repeated, if it is, and whether cells are copied as text."""
+        form = copied(kept_form(self.source, destination, format), schema, recoding.written)
+        return form, form is not None and bool(form.readers)
+
+    def _as_file(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        destination: str,
+        format: str | None = None,
+        form: TextForm | None = None,
+    ) -> Staged:
+        """Rows in a file, which is read back in the way that this table is."""
+        inputs, reopen = self.paths, self._reopened
+        return stage_batches(
+            batches, schema, destination, format, reopen=reopen, inputs=inputs, form=form
+        )
 
     def fingerprint(self) -> str:
         """Identity of the source's content, else a sum of row hashes that the database computes."""
@@ -579,7 +590,7 @@ class SQLEngine:
         folder = PrivateFolder()
         try:
             place = str(folder.path / "rows.parquet")
-            return Beside(stage_batches(batches, schema, place, reopen=self._reopened), folder)
+            return Beside(self._as_file(batches, schema, place), folder)
         except BaseException:
             folder.close()
             raise
@@ -782,17 +793,9 @@ class SQLEngine:
         if parted.person is not None:
             return self._stage_owned(parted, schema, destination, format, budget)
         if self.capabilities.ordered:
-            form = copied(kept_form(self.source, destination, format), schema, parted.written)
-            as_text = form is not None and bool(form.readers)
-            return stage_batches(
-                self._parts_in_order(parted, schema, budget, as_text=as_text),
-                schema,
-                destination,
-                format,
-                reopen=self._reopened,
-                inputs=self.paths,
-                form=form,
-            )
+            form, as_text = self._form(parted, schema, destination, format)
+            rows = self._parts_in_order(parted, schema, budget, as_text=as_text)
+            return self._as_file(rows, schema, destination, format, form)
         target = self.connection.target(destination, format, schema)
         # What passes by to a table of the same database passes as text: nothing is lost on the way.
         passing = [] if target is None else [n for n in schema.names if n not in parted.written]
@@ -804,7 +807,7 @@ class SQLEngine:
             made = self._worked(parted, session, statement, recoder, budget)
             batches = (batch for table in made for batch in table.to_batches())
             if target is None:
-                return stage_batches(batches, schema, destination, format, reopen=self._reopened)
+                return self._as_file(batches, schema, destination, format)
             return TargetStaged(
                 target, destination, lambda: target.fill_rows(schema, parted.written, batches)
             )
@@ -836,15 +839,8 @@ class SQLEngine:
             if target is not None:
                 staged = self._shown(aside, target, destination, schema, sorting, budget)
             else:
-                staged = stage_batches(
-                    _in_sorted_order(aside, schema.names, sorting, budget),
-                    schema,
-                    destination,
-                    format,
-                    reopen=self._reopened,
-                    inputs=self.paths,
-                    form=form,
-                )
+                rows = _in_sorted_order(aside, schema.names, sorting, budget)
+                staged = self._as_file(rows, schema, destination, format, form)
         except BaseException:
             aside.discard()
             raise
@@ -869,9 +865,7 @@ class SQLEngine:
                 made = self._worked(owned, session, statement, recoder, budget)
                 batches = (batch for table in made for batch in table.to_batches())
                 return self._laid_aside(batches, schema), None
-        kept = kept_form(self.source, destination, format)
-        form = copied(kept, schema, owned.written)
-        as_text = form is not None and bool(form.readers)
+        form, as_text = self._form(owned, schema, destination, format)
         rows = self._parts_in_order(owned, schema, budget, as_text=as_text)
         if as_text:
             texts = [
