@@ -332,8 +332,7 @@ class SQLEngine:
         Values that become others are listed, and go back with what they become.
         """
         rows, becomes = self.connection.rows(), None
-        session = self.connection.session(writing=True)
-        with interrupting(budget, session.cancel, "counting persons", self.name), session:
+        with self.asking("counting persons", budget, writing=True) as session:
             if spelling.changes:
                 becomes = temporary_name()
                 values = self.values(column).values[0]
@@ -500,9 +499,17 @@ class SQLEngine:
         budget: Budget | None = None,
         doing: str = "asking the database",
     ) -> pa.Table:
-        session = self.connection.session()
-        with interrupting(budget, session.cancel, doing, self.name), session:
+        with self.asking(doing, budget) as session:
             return session.execute(statement, columns)
+
+    @contextmanager
+    def asking(
+        self, doing: str, budget: Budget | None, *, apart: bool = False, writing: bool = False
+    ) -> Iterator[Session]:
+        """Statements to come, given up once the budget is spent."""
+        session = self.connection.session(apart=apart, writing=writing)
+        with interrupting(budget, session.cancel, doing, self.name), session:
+            yield session
 
     def _class_sizes(
         self, rows: sql.Rows, columns: Sequence[str], parts: int, budget: Budget | None
@@ -522,8 +529,7 @@ class SQLEngine:
     ) -> Iterator[tuple[Session, sql.Node]]:
         """A session to which the recoding was uploaded, and the statement that applies it."""
         rows, total = self.connection.rows(), self.row_count()
-        session = self.connection.session(writing=True)
-        with interrupting(budget, session.cancel, "recoding", self.name), session:
+        with self.asking("recoding", budget, writing=True) as session:
             mappings = []
             for step in recoding.steps:
                 cells, ranged = tuple(step.cells), step.first is not None
@@ -607,8 +613,7 @@ class SQLEngine:
             yield Combinations(iter(()), 0, self.name)
             return
         rows = self.connection.rows()
-        session = self.connection.session(writing=True)
-        with interrupting(budget, session.cancel, "recoding", self.name), session:
+        with self.asking("recoding", budget, writing=True) as session:
             mappings = []
             for lookup in lookups:
                 mapping = sql.Mapping(temporary_name(), lookup.step.match.columns, (), ranged=False)
@@ -690,8 +695,7 @@ class SQLEngine:
     ) -> Codes:
         """How many persons hold each value of a column, or each of some values."""
         rows, (declared,) = self.connection.rows(), columns_named(self.schema(), [column])
-        session = self.connection.session(writing=True)
-        with interrupting(budget, session.cancel, "counting persons", self.name), session:
+        with self.asking("counting persons", budget, writing=True) as session:
             wanted = None
             if values is not None:
                 wanted = temporary_name()
@@ -737,8 +741,7 @@ class SQLEngine:
         parts = parts if rows.dialect.class_hash(rows.keys(by)) is not None else 1
         statement = sql.classes_in_parts(rows, columns, by, parts, grouped=grouped)
         sent = (*columns_named(self.schema(), columns), whole_number("\0count"))
-        session = self.connection.session()
-        with interrupting(budget, session.cancel, "counting classes", self.name), session:
+        with self.asking("counting classes", budget) as session:
             whole = Recoder(Answer(act), sent, tuple(c.name for c in sent), schema)
             answer = session.apply(statement, whole, schema, {})
             if answer is not None:
@@ -898,8 +901,7 @@ class SQLEngine:
     def _cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:
         """A session that knows the values at which rows are cut, and where they are."""
         rows = self.connection.rows()
-        session = self.connection.session(writing=True)
-        with interrupting(budget, session.cancel, "parting rows", self.name), session:
+        with self.asking("parting rows", budget, writing=True) as session:
             name = temporary_name()
             if parting.cuts:
                 types = {column.name: column.type for column in rows.columns}
@@ -1034,8 +1036,7 @@ def _in_sorted_order(
     """Some columns of rows that were laid aside in a file, sorted out of core."""
     engine = aside.engine()
     assert isinstance(engine, SQLEngine)
-    session = engine.connection.session(apart=True, writing=True)
-    with interrupting(budget, session.cancel, "sorting", engine.name), session:
+    with engine.asking("sorting", budget, apart=True, writing=True) as session:
         statement = sql.sorted_rows(engine.connection.rows(), names, sorting)
         shown = columns_named(engine.schema(), names)
         yield from session.stream(statement, shown, BATCH_ROWS // 4)  # several are on their way
