@@ -42,37 +42,20 @@ def rows_fingerprint(schema: Sequence[Column], batches: Iterable[pa.RecordBatch]
     >>> one == other, one[:5]
     (True, 'rows:')
     """
-    rows = RowHash()
+    rows = total = 0
     for batch in batches:
-        rows.add(batch)
-    return rows.fingerprint(schema)
-
-
-class RowHash:
-    """The running sum of row hashes."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.sum = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a batch."""
-        self.rows += batch.num_rows
+        rows += batch.num_rows
         halves = [np.full(batch.num_rows, np.uint64(lane), dtype=np.uint64) for lane in _LANES]
         for column in batch.columns:
             for half, cells, lane in zip(halves, _cell_hashes(column), _LANES, strict=True):
                 half *= np.uint64(lane)
                 half += cells
         high, low = (_total(_mixed(half)) for half in halves)
-        self.sum = (self.sum + (high << 64) + low) & ((1 << 128) - 1)
-
-    def fingerprint(self, schema: Sequence[Column]) -> str:
-        """What identifies the rows added so far."""
-        whole = hashlib.sha256()
-        whole.update(f"{self.rows}\n{self.sum:032x}\n".encode())
-        for column in schema:
-            whole.update(f"{len(column.name.encode())}:{column.name}:{column.kind}\n".encode())
-        return f"rows:{whole.hexdigest()}"
+        total = (total + (high << 64) + low) & ((1 << 128) - 1)
+    whole = hashlib.sha256(f"{rows}\n{total:032x}\n".encode())
+    for column in schema:
+        whole.update(f"{len(column.name.encode())}:{column.name}:{column.kind}\n".encode())
+    return f"rows:{whole.hexdigest()}"
 
 
 def _total(hashes: Words) -> int:
