@@ -194,7 +194,7 @@ def test_rows_keep_their_order_on_every_reading(file):
     for _ in range(4):  # at last from the spool
         read = [n for batch in source.batches(["n"]) for n in batch.column("n").to_pylist()]
         assert read == list(range(300_000))
-    assert source._spool is not None
+    assert source._copied is not None
     source.close()
 
 
