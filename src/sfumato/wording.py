@@ -139,7 +139,7 @@ def among(
 def _of_one(does: str) -> list[str]:
     """What several do, said of one."""
     verb, *rest = does.split() or [""]
-    irregular = {"are": "is", "were": "was", "have": "has", "": ""}
+    irregular = {"are": "is", "were": "was", "have": "has", "had": "had", "": ""}
     return [word for word in (irregular.get(verb, verb + "s"), *rest) if word]
 
 

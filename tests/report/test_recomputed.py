@@ -42,6 +42,7 @@ from sfumato.utility import compare
 from sfumato.web.lattice import nodes_of
 from sfumato.web.pages import explore, meter, risk
 from sfumato.web.project import Project
+from sfumato.web.verbs import VERBS, Around, command_of
 
 DATA = Path(__file__).parents[2] / "data"
 NUMBER = re.compile(r"[<>]?\d[\d,]*(?:\.\d+)?%?")
@@ -124,6 +125,11 @@ def part(share: float) -> str:
     if 0.999 < share < 1:
         return ">99.9%"
     return f"{share:.1%}".replace(".0%", "%")
+
+
+def limit(share: float) -> str:
+    """A share that is not to be exceeded: rounded up."""
+    return part(math.ceil(share * 1000 - 1e-9) / 1000)
 
 
 def sizes(frame: Frame, names: Sequence[str]) -> pd.Series[Any]:
@@ -789,7 +795,7 @@ def test_the_sheet_of_persons_counted_beside_the_rows(verb: str, tmp_path: Path)
     rows = sizes(after, known).min()
     figures = {"rows of the smallest class": f"{rows:,}"}
     if verb == "mask":
-        figures["highest risk if each row is a person"] = part(1 / rows)
+        figures["highest risk if each row is a person"] = limit(1 / rows)
         assert "asked, counting pairs of different persons by pid; measured when it was" in whole
         assert "smallest class (k)" not in texts
     else:
@@ -1018,9 +1024,198 @@ def test_what_every_person_of_a_class_has_is_said(
     for _ in range(2):  # as it was made, and from what was kept of it
         assert project.made is not None
         shown = html.unescape(re.sub(r"<[^>]+>", "", project.made.shown))
+        assert ("in which everybody" in shown) == bool(held)
         # The light; and what is not promised, where the column was named in the request.
         assert (words in shown, shown.count(words) > 1) == (bool(held), bool(held and diverse))
         assert ("Nobody’s ill for certain" in shown) == (ills == "hf fg gh")
+        project._at_hand.clear()
+        project.reopen("release", Budget())
+    project.close()
+
+
+def have_in_common(
+    frame: Frame, known: Sequence[str], hidden: str, *, together: bool = False
+) -> tuple[int, int]:
+    """Those in classes of which all, or nearly all, have one value in some row, by loops.
+
+    A class is formed by those who have a row that looks alike; or all rows, where these are known
+    `together`. Classes that hold one value only are told by their rows, unless they are.
+    """
+    cells = list(frame[list(known)].astype(str).itertuples(index=False, name=None))
+    rows: dict[Any, list[Any]] = {}
+    for who, cell in zip(frame["who"], cells, strict=True):
+        rows.setdefault(who, []).append(cell)
+    members: dict[Any, dict[Any, set[Any]]] = {}
+    for who, cell, value in zip(frame["who"], cells, frame[hidden], strict=True):
+        place = tuple(sorted(rows[who])) if together else cell
+        if not pd.isna(value):
+            members.setdefault(place, {}).setdefault(who, set()).add(value)
+    by_all, nearly = set(), set()
+    for persons in members.values():
+        held = Counter(value for values in persons.values() for value in values)
+        most = max(held.values())
+        if len(held) > 1 or together:
+            if most == len(persons):
+                by_all |= set(persons)
+            elif most >= 0.9 * len(persons):
+                nearly |= set(persons)
+    if not together and frame["who"].is_unique:
+        return 0, 0
+    return len(by_all), len(nearly)
+
+
+def in_common(frame: Frame, known: Sequence[str], *, together: bool = False) -> list[str]:
+    """The same as a page says it."""
+    whole = frame["who"].nunique()
+    both = have_in_common(frame, known, "ill", together=together)
+    return [
+        figure
+        for held, more in zip(both, ([], ["90%"]), strict=True)
+        if held
+        for figure in [f"{held:,}", f"{whole:,}", part(held / whole), *more]
+    ]
+
+
+def ill_persons(ills: Mapping[str, str]) -> Frame:
+    """Persons of groups; each has the illnesses of one word."""
+    rows = [
+        (f"p{grp}{at}", grp, ill)
+        for grp, words in ills.items()
+        for at, word in enumerate(words.split())
+        for ill in word
+    ]
+    return pd.DataFrame(rows, columns=["who", "grp", "ill"]).replace("-", None)
+
+
+def made_by(project: Project, verb: str, **given: Any) -> None:
+    """A release on the workbench, by any verb."""
+    if verb == "anonymize":
+        return project.release(Budget())
+    asked = {"mask": {"measure": "separation", "beta": 0.95, "must_publish": ()},
+             "safe-harbor": {"keep": (), "drop": ("who",)}}[verb] | given  # fmt: skip
+    around, how = Around(project, project.choices), VERBS[verb]
+    project.release_by(
+        lambda output: command_of(how, around, asked, output),
+        lambda **more: how.run(around, asked, **more),
+        Budget(),
+    )
+    return None
+
+
+@pytest.mark.parametrize("verb", ["anonymize", "mask", "safe-harbor"])
+@pytest.mark.parametrize(
+    ("ills", "tone"),
+    [
+        ({"a": "hhf hgg " * 8, "b": "hhf ffg ggh " * 6}, "bad"),
+        ({"a": "hff hgg " * 9 + "hh fg", "b": "hff fgg ghh " * 6}, "warn"),
+        ({"a": "hhf ffg ggh " * 6, "b": "hhff fgg ggh " * 6}, "good"),
+    ],
+)
+def test_a_release_counted_in_persons_by_any_verb(
+    verb: str, ills: Mapping[str, str], tone: str, tmp_path: Path
+) -> None:
+    """Made, shown again, and shown again where nothing was kept of it but the files."""
+    frame = ill_persons(ills)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    roles = {"who": "identifier", "grp": "quasi-identifier", "ill": "sensitive"}
+    project = on_the_bench(tmp_path / "in.csv", roles=roles, person="who", k=5)
+    made_by(project, verb)
+    assert [*pd.read_csv(project.folder / "release.csv").columns] == ["grp", "ill"]
+    known = ["grp"] if verb == "anonymize" else ["grp", "ill"]
+    each = smallest(frame, [known], "who")
+    for kept in ("made", "kept", "forgotten"):
+        if kept == "forgotten":
+            (project.folder / "release.made.json").unlink()
+        if kept != "made":
+            project._at_hand.clear()
+            project.reopen("release", Budget())
+        made = project.made
+        assert made is not None
+        assert made.holds
+        assert bool(made.unchecked) == (kept != "made" and verb != "safe-harbor")
+        page = release_page(made.release, project.table, ["ill"], "who")
+        found, answer = light_of(page, "What can be inferred about them")
+        sure, least = light_of(page, "Who can be found")
+        (version,) = project.versions()
+        if kept == "forgotten" and verb == "anonymize":
+            assert found == "warn"  # the release does not say whose rows they are
+            assert "Rows were counted" in answer
+            assert numbers(least, []) == ["5", "20%"]
+            continue
+        assert found == tone
+        assert numbers(answer, []) == in_common(frame, ["grp"])
+        assert numbers(least, []) == [f"{min(each)}", limit(1 / min(each))]
+        assert " persons look alike" in least
+        assert sure == "good"
+        assert page.tone == ("good" if tone == "good" and not made.unchecked else "warn")
+        assert dict(page.facts)["smallest class (k)"] == f"{min(each)} persons"
+        if verb != "safe-harbor" and kept != "forgotten":
+            assert made.release.k == min(each)
+            assert dict(page.facts)["persons published"] == f"{len(each)}"
+        gauges = [re.findall(r'aria-label="(.*?)"', one)[0] for one in page.gauges]
+        risk, mean = limit(1 / min(each)), part(float(np.mean([1 / one for one in each])))
+        assert [numbers(one, []) for one in gauges] == [[risk] * 2, [risk] * 2, [mean] * 2]
+        words = next(one for one in page.sections if one.title == "What it protects").paragraphs
+        low = sum(one < 5 for one in each)
+        assert numbers(words[0], []) == [f"{each.count(1)}", f"{len(each)}", f"{low}",
+                                         f"{len(each)}", "5"]  # fmt: skip
+        assert f"with their {' and '.join(known)} in" in words[0]
+        assert numbers(words[1], []) == [f"{min(each)}"]
+        rows = f"{sizes(frame, known).min():,} rows" if verb == "mask" else "–"
+        assert version.alike == (
+            f"{min(each)} persons" if verb != "safe-harbor" and kept != "forgotten" else rows
+        )
+        assert project.certificate_pdf(version).startswith(b"%PDF")
+    project.close()
+
+
+def test_persons_who_have_a_row_of_their_own_are_counted_as_persons(tmp_path: Path) -> None:
+    """By Safe Harbor, which asks nobody whose rows they are; also where it keeps that column."""
+    frame = ill_persons({"a": "hf hg hi fg", "b": "hf fg gh " * 3})
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    roles = {"who": "identifier", "grp": "quasi-identifier", "ill": "sensitive"}
+    project = on_the_bench(tmp_path / "in.csv", roles=roles, person="who", k=5)
+    for keep in ((), ("who",)):
+        made_by(project, "safe-harbor", keep=keep, drop=() if keep else ("who",))
+        assert project.made is not None
+        page = release_page(project.made.release, project.table, ["ill"], "who")
+        each = smallest(frame, [[*keep, "grp", "ill"]], "who")
+        tone, answer = light_of(page, "Who can be found")
+        assert (tone, numbers(answer, [])) == ("bad", [f"{each.count(1)}", f"{len(each)}"])
+        assert each.count(1) == (13 if keep else 1)
+        assert dict(page.facts)["smallest class (k)"] == "1 person"
+    project.close()
+
+
+@pytest.mark.parametrize(("hidden", "person"), [("home", "who"), ("home", ""), ("who", "")])
+def test_what_pseudonyms_of_anything_tell(hidden: str, person: str, tmp_path: Path) -> None:
+    """Whose they are is not known: rows with equal ones belong together, and may be a person's."""
+    draw = np.random.default_rng(3)
+    frame = ill_persons({"a": "hf fg gh g " * 6, "b": "hf fh gh h " * 6})
+    frame["age"] = draw.choice([20, 30, 40], len(frame))
+    frame["home"] = [f"h{int(who[2:]) // 2}{who[1]}" for who in frame["who"]]
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    roles = {"who": "identifier", "home": "identifier", "grp": "quasi-identifier",
+             "age": "quasi-identifier", "ill": "sensitive"}  # fmt: skip
+    project = on_the_bench(
+        tmp_path / "in.csv", roles=roles, person=person, pseudonyms=(hidden,), k=2
+    )
+    project.release(Budget())
+    assert project.made is not None
+    after = pd.read_csv(project.folder / "release.csv").assign(who=lambda one: one[hidden])
+    expected = in_common(after, ["grp", "age"], together=True)
+    assert expected
+    for _ in range(2):
+        page = release_page(project.made.release, project.table, ["ill"], person or None)
+        tone, answer = light_of(page, "What can be inferred about them")
+        told = [one for one in re.split(r"(?<=[a-z])\. ", answer) if "pseudonym" in one]
+        assert tone == "bad"
+        assert [figure for one in told for figure in numbers(one, [])] == expected
+        shown = html.unescape(re.sub(r"<[^>]+>", "", project.made.shown))
+        assert f"Rows with the same pseudonym of {hidden} belong together" in shown
+        assert "one person" not in shown
+        assert shown.count("The charts count") == 1
+        assert dict(page.facts)["smallest class (k)"].endswith(" pseudonyms")
         project._at_hand.clear()
         project.reopen("release", Budget())
     project.close()

@@ -567,10 +567,13 @@ def _plan(
     streamed = not opened.engine.capabilities.replayable
     # the search may have taken all the time; what it found is measured and written all the same
     measures, sizes, several = None, None, False
+    persons: dict[str, Any] = {}
     if demand.person is not None:
         held = opened.person_sizes(published, demand.person, budget.unhurried())
         sizes, measures = held.persons, measures_of_persons(published, held)
         several = held.number < opened.rows
+        counts = {"persons": held.number, "left_out": 0, "sorted": several}
+        persons = {"persons": {"column": demand.person, **counts}}
     elif not streamed:
         sizes = opened.class_sizes(published, budget.unhurried())
         measures = measures_of(published, sizes)
@@ -583,6 +586,7 @@ def _plan(
         "proven_optimum": proven,
         "upper_bound": found.upper_bound,
         "sample": None if demand.sample is None else demand.sample,
+        **persons,
     }
     return Release.planned(
         opened,

@@ -159,17 +159,20 @@ class Anonymity:
                 holds=False,
                 say=f"not checked: persons were counted when this was released, by "
                 f"`{self.person}`, which it does not show, and their rows tell nothing of it",
+                measured={"not_checked": [model.name for model in self.models]},
                 remedy="Ask its maker, who can count them.",
             )
         others = [f"{m.name} of `{m.about}`" for m in self.models if m.about is not None]
         unchecked = f"; not checked: {', '.join(others)}" if others else ""
+        holds = smallest is None or smallest >= least
         return Finding(
             check=self.kind,
-            holds=smallest is None or smallest >= least,
+            holds=holds,
             say=f"persons were counted when this was released, by `{self.person}`, which it does "
             f"not show; here rows can be counted: the smallest class has {smallest or 0:,}, and "
             f"{least:,} persons need at least as many{unchecked}",
-            measured={"rows": smallest, "not_checked": ["persons alike", *others]},
+            measured={"rows": smallest}
+            | ({"not_checked": ["persons alike", *others]} if holds else {}),
             remedy="Release the table again.",
         )
 

@@ -3,12 +3,11 @@
 A promise is about quasi-identifiers. Whoever knows another column of a person, one that stays as it
 is, may find her all the same; how many rows that concerns can be counted, and is said beside the
 promise. So is what distinct l-diversity lets pass: classes in which nearly all rows hold one value;
-and whom pseudonyms give away that say which rows are one person's.
+and whom pseudonyms give away that say which rows belong together.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,13 +31,16 @@ __all__ = [
     "NOT_PROMISED",
     "Beside",
     "Linked",
+    "Owned",
     "about_persons",
     "about_promise",
+    "at_hand",
     "beside",
     "largest_shares",
     "linked",
     "pseudonyms_of",
     "remarks",
+    "say_shared",
 ]
 
 NOT_PROMISED = "not promised: "
@@ -189,18 +191,19 @@ def beside(
 
 @dataclass(frozen=True)
 class Linked(Result):
-    """Whom pseudonyms give away, by one set of columns.
+    """Whom pseudonyms give away, by one set of columns; whether a person, or a household, or
+    something else that has several rows, nobody here can know.
 
     Attributes
     ----------
     column
-        The pseudonyms: equal ones are one person's.
+        The pseudonyms: rows of equal ones belong together.
     persons
         How many there are.
     least
-        Persons of the class that holds fewest; fewer than its rows where one has several.
+        Those of the class that holds fewest; fewer than its rows where one has several.
     alone
-        Persons of whom nobody else has the same rows, all of theirs taken together.
+        Those of whom no other has the same rows, all of theirs taken together.
     """
 
     column: str
@@ -211,12 +214,13 @@ class Linked(Result):
     @property
     def say(self) -> str:
         """A sentence."""
-        alone = among(self.alone, self.persons, "person", does="are", share=True)
+        alone = among(self.alone, self.persons, "pseudonym", does="are", share=True)
         found = f": {alone} alone with all of their rows together" if self.alone else ""
         return (
-            f"{NOT_PROMISED}pseudonyms of `{self.column}` say which rows are one person's{found}; "
-            f"a class of rows that look alike is one of {counted(self.least, 'person')} at least; "
-            f"leave it out, or promise whole histories ({spell('linkable', True)})"
+            f"{NOT_PROMISED}pseudonyms of `{self.column}` say which rows belong together{found}; "
+            f"a class of rows that look alike has at least {counted(self.least, 'pseudonym')}; "
+            "leave it out, or, where they are those of persons, promise whole histories "
+            f"({spell('linkable', True)})"
         )
 
 
@@ -237,7 +241,7 @@ def linked(
     """
     from sfumato.kernels import class_ids, group_distinct
 
-    if name not in released.columns or not _at_hand(released):
+    if name not in released.columns or not at_hand(released):
         return None
     if released.class_sizes([name], budget).classes == released.rows:
         return None
@@ -251,13 +255,96 @@ def linked(
     known = np.asarray(entries.values_of(name).is_valid())  # rows without a pseudonym are nobody's
     if not known.any():
         return None
+    rows = np.repeat(np.flatnonzero(known[who]), entries.counts[known[who]])
+    same = _histories(ids[rows], who[rows])
+    same = same[same >= 0]
+    alone = int((np.bincount(same) == 1).sum())
+    return Linked(name, len(same), int(held.min()), alone)
+
+
+def _histories(ids: CodeArray, who: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """For each person a number that those share who have the same rows; -1 where there are none."""
     order = np.lexsort((ids, who))
-    order = order[known[who[order]]]
-    rows = np.column_stack([ids[order].astype(np.int64), entries.counts[order].astype(np.int64)])
-    ends = np.flatnonzero(np.diff(who[order])) + 1
-    same = Counter(one.tobytes() for one in np.split(rows, ends))
-    alone = sum(times == 1 for times in same.values())
-    return Linked(name, len(ends) + 1, int(held.min()), alone)
+    persons, starts = np.unique(who[order], return_index=True)
+    seen: dict[bytes, int] = {}
+    found = np.full(int(who.max(initial=-1)) + 1, -1, np.int64)
+    found[persons] = [
+        seen.setdefault(own.tobytes(), len(seen)) for own in np.split(ids[order], starts[1:])
+    ]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """Rows of a release as codes, and whose they are.
+
+    Attributes
+    ----------
+    entries, owners
+        The rows, and a number for the person (or household) of each.
+    linked
+        Whether the release shows which rows belong together: then whoever knows all rows of
+        somebody looks for all of them.
+    """
+
+    entries: Codes
+    owners: npt.NDArray[np.int64]
+    linked: bool = False
+
+    @property
+    def persons(self) -> int:
+        """How many they are."""
+        return len(np.unique(self.owners))
+
+    def classes(self, qi: Sequence[str]) -> tuple[CodeArray, int]:
+        """The class of each entry, and how many there are."""
+        from sfumato.kernels import class_ids
+
+        own = self.entries.select(tuple(qi))
+        return class_ids(own.arrays, own.cardinalities, entries=self.entries.entries)
+
+    def sharing(self, sets: Sequence[Sequence[str]], name: str) -> tuple[int, int]:
+        """Persons in classes of which everybody has the same value in some row, and of which nearly
+        all have it: those in which rows differ, since of the others rows tell it.
+
+        Of rows that are linked a class is formed by whoever has the same rows, all of theirs.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> seen = pa.table({"who": [1, 1, 2, 2], "age": [20] * 4, "ill": ["a", "b", "a", "c"]})
+        >>> rows = table(seen).codes()
+        >>> Owned(rows, rows.column("who").astype(np.int64)).sharing([["age"]], "ill")
+        (2, 0)
+        """
+        each = [self._sharing(one, name) for one in sets]
+        return max((n for n, _ in each), default=0), max((n for _, n in each), default=0)
+
+    def _sharing(self, qi: Sequence[str], name: str) -> tuple[int, int]:
+        ids, number = self.classes(qi)
+        codes = self.entries.column(name).astype(np.int64)
+        there = np.asarray(self.entries.values_of(name).is_valid())[codes]  # a missing one is none
+        if self.linked:
+            ids = _histories(ids, self.owners)[self.owners].astype(np.uint32)
+            number = int(ids.max(initial=0)) + 1
+        elif self.persons == self.entries.rows:
+            return 0, 0  # rows tell it
+        classes, codes, persons = ids.astype(np.int64)[there], codes[there], self.owners[there]
+        width, values = int(self.owners.max(initial=0)) + 1, len(self.entries.values_of(name))
+        inside = np.unique(classes * width + persons)
+        everybody = np.bincount(inside // width, minlength=number)
+        cells, place = np.unique(classes * values + codes, return_inverse=True)
+        held = np.bincount(np.unique(place * width + persons) // width, minlength=len(cells))
+        most, kinds = np.zeros(number, np.int64), np.bincount(cells // values, minlength=number)
+        np.maximum.at(most, cells // values, held)
+        told = everybody > 0 if self.linked else kinds > 1
+        by_all = (most == everybody) & told
+        nearly = (most >= NEARLY_ALL * everybody) & (most < everybody) & told
+        whose = inside // width
+        return (
+            len(np.unique(inside[by_all[whose]] % width)),
+            len(np.unique(inside[nearly[whose]] % width)),
+        )
 
 
 def pseudonyms_of(asked: object) -> tuple[str, ...]:
@@ -290,15 +377,16 @@ def about_promise(
 
 def about_persons(
     released: Table, promise: Anonymity, budget: Budget | None = None
-) -> tuple[dict[str, int], tuple[str, ...]]:
-    """What everybody of a class has, where rows differ and persons were counted.
+) -> tuple[dict[str, tuple[int, int]], tuple[str, ...]]:
+    """What everybody, or nearly everybody, of a class has, where persons were counted.
 
-    By column the persons in classes in which everybody who has a value has the same one in some
-    row, as whoever made the release can count. Where no column was named as sensitive, all that
-    were kept are looked at, and nothing is said: a page may know which are worth hiding.
+    By column the persons in classes in which all who have a value have the same one in some row,
+    and in which nearly all have, as whoever made the release can count. Where no column was named
+    as sensitive, all that were kept are looked at, and nothing is said: a page may know which are
+    worth hiding.
     """
     table = released if promise.owners is not None else promise.witness
-    if promise.person is None or table is None or not _at_hand(table):
+    if promise.person is None or table is None or not at_hand(table):
         return {}, ()
     names = dict.fromkeys(name for one in promise.qi for name in one)
     who = () if promise.owners is not None else (promise.person,)
@@ -307,46 +395,38 @@ def about_persons(
     read = table.codes if promise.owners is not None else table.classes
     entries = read((*names, *hidden, *who), budget=budget)
     owners = promise.owners if promise.owners is not None else entries.column(promise.person)
-    found = {}
-    for name in hidden:
-        each = [
-            _held_by_all(entries, one, name, np.asarray(owners, np.int64)) for one in promise.qi
-        ]
-        found[name] = max(each, default=0)
-    persons = len(np.unique(owners))
+    owned = Owned(entries, np.asarray(owners, np.int64))
+    found = {name: owned.sharing(promise.qi, name) for name in hidden}
     return found, tuple(
-        f"{NOT_PROMISED}{among(number, persons, 'person', does='are', share=True)} in classes in "
-        f"which everybody has the same `{name}` in some row: whoever takes somebody there to have "
-        f"it is right; limit the share of one value, e.g. {spell('alpha', 0.5)}"
-        for name, number in found.items()
-        if number and name in promise.sensitive
+        f"{NOT_PROMISED}{said}; limit the share of one value, e.g. {spell('alpha', 0.5)}"
+        for name in promise.sensitive
+        for said in say_shared(name, *found[name], owned.persons)
     )
 
 
-def _at_hand(rows: Table) -> bool:
+def say_shared(name: str, by_all: int, nearly: int, persons: int, of: str = "") -> list[str]:
+    """What persons of a class have in common, in sentences; `of` pseudonyms that link rows."""
+    noun, where, takes = "person", "classes", "somebody there to have it"
+    if of:
+        where = f"classes by all rows of a pseudonym of `{of}` together,"
+        noun, takes = "pseudonym", "it to be among theirs"
+    told = []
+    for number, who, right in (
+        (by_all, "everybody has" if not of else "each has", "right"),
+        (nearly, f"at least {NEARLY_ALL:.0%}, and not all, have", "nearly surely right"),
+    ):
+        if number:
+            found = among(number, persons, noun, does="are", share=True)
+            told.append(
+                f"{found} in {where} in which {who} the same `{name}` in some row: whoever takes "
+                f"{takes} is {right}"
+            )
+    return told
+
+
+def at_hand(rows: Table) -> bool:
     """Whether persons can be counted row by row: rows are held as codes, and are not too many."""
     return rows.engine.capabilities.coded and rows.rows <= _MOST_OWNED
-
-
-def _held_by_all(
-    entries: Codes, qi: Sequence[str], name: str, owners: npt.NDArray[np.int64]
-) -> int:
-    """Persons in classes of several values of which everybody has one."""
-    from sfumato.kernels import class_ids
-
-    own, codes = entries.select(tuple(qi)), entries.column(name).astype(np.int64)
-    ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
-    there = np.asarray(entries.values_of(name).is_valid())[codes]  # a missing value tells nothing
-    classes, codes, persons = ids.astype(np.int64)[there], codes[there], owners[there]
-    width, values = int(owners.max(initial=0)) + 1, len(entries.values_of(name))
-    inside = np.unique(classes * width + persons)
-    everybody = np.bincount(inside // width, minlength=number)
-    cells, place = np.unique(classes * values + codes, return_inverse=True)
-    held = np.bincount(np.unique(place * width + persons) // width, minlength=len(cells))
-    most, kinds = np.zeros(number, np.int64), np.bincount(cells // values, minlength=number)
-    np.maximum.at(most, cells // values, held)
-    alike = (most == everybody) & (kinds > 1)
-    return len(np.unique(inside[alike[inside // width]] % width))
 
 
 def remarks(

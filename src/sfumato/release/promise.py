@@ -59,6 +59,11 @@ class Finding(Result):
         """What was promised and could not be measured again, though nothing speaks against it."""
         return tuple(self.measured.get("not_checked", ()))
 
+    @property
+    def broken(self) -> bool:
+        """Whether something speaks against it: what nobody could measure here is not broken."""
+        return not self.holds and not self.unchecked
+
 
 class Promise(Protocol):
     """Something that must be true of a released table."""
@@ -161,21 +166,24 @@ class RatioAtMost:
         else:
             require_same_classes(table, self.witness, self.columns, budget)
             counted = self.witness
+        published = wording.counted(len(self.columns), "published column")
         if self.person is not None and self.person not in counted.columns:
             return Finding(
                 check=self.kind,
                 holds=False,
-                say=f"not checked: pairs of different persons were counted when this was "
-                f"released, by `{self.person}`, which it does not show",
+                say=f"{self.measure} ratio of the {published}, at most {self.beta:g} promised, was "
+                "not checked: pairs of different persons were counted when this was released, by "
+                f"`{self.person}`, which it does not show",
+                measured={"not_checked": ["pairs of different persons"]},
                 remedy="Ask its maker, who can count them.",
             )
         if self.person is None:
             sizes = counted.class_sizes(self.columns, budget)
             ratio = sizes.distinct if self.measure == "distinct" else sizes.separation
+            alike = sizes
         else:
             held = counted.person_sizes(self.columns, self.person, budget)
-            sizes, ratio = held.rows, held.separation
-        published = wording.counted(len(self.columns), "published column")
+            sizes, ratio, alike = held.rows, held.separation, held.persons
         return Finding(
             check=self.kind,
             holds=ratio <= self.beta,
@@ -183,6 +191,7 @@ class RatioAtMost:
             f"{ratio:.6g}, at most {self.beta:g} was promised",
             measured={"ratio": ratio, "classes": sizes.classes, "rows": sizes.rows},
             remedy="Publish fewer columns, or allow a larger β.",
+            class_sizes=(alike.k, alike.classes),
         )
 
 

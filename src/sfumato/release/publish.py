@@ -630,9 +630,12 @@ def _not_promised(
         return {}, ()
     hidden = [name for name, action in plan.column_actions.items() if "pseudonym" in action]
     figures, told = about_promise(written, about, hidden, budget)
-    by_all, more = about_persons(written, about, budget)
-    if by_all and (persons := plan.details.get("persons")):
-        figures = {**figures, "persons": {**persons, "held_by_all": by_all}}
+    shared, more = about_persons(written, about, budget)
+    if shared and (persons := plan.details.get("persons")):
+        held = {name: by_all for name, (by_all, _) in shared.items()}
+        nearly = {name: most for name, (_, most) in shared.items()}
+        told_of = {**persons, "held_by_all": held, "held_by_nearly_all": nearly}
+        figures = {**figures, "persons": told_of}
     return figures, (*told, *more)
 
 

@@ -60,7 +60,8 @@ class Kept:
     def known_to(self, release: Release) -> Release:
         """A release that was read from its files, with what was known when it was made."""
         now = [one for one in release.warnings if one not in self.warnings]
-        counted = {"persons": self.persons, "risk": (self.risk,)} if self.risk is not None else {}
+        counted: dict[str, Any] = {"persons": self.persons} if self.persons else {}
+        counted |= {"risk": (self.risk,)} if self.risk is not None else {}
         return replace(
             release,
             utility=self.utility,

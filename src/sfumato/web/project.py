@@ -35,7 +35,7 @@ from sfumato.release.certificate import Certificate
 from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import Page, body_html, write_page
-from sfumato.report.pages.certificate import certificate_pdf, persons_promised
+from sfumato.report.pages.certificate import certificate_pdf, persons_promised, unnamed
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.registry import page_of
 from sfumato.risks import Alike, alike
@@ -713,7 +713,8 @@ class Project:
                 budget.progress("verifying what was written")
                 # A certificate opens nothing: the people of a k-map are named again.
                 asked = _matched(choices, home / folder)
-                holds = verify(str(output), budget=budget.unhurried(), **asked).holds
+                checked = verify(str(output), budget=budget.unhurried(), **asked)
+                holds = not any(finding.broken for finding in checked.findings)
                 made, page = self._finish(
                     name, choices, settings, release, holds, budget, self.reading
                 )
@@ -738,7 +739,8 @@ class Project:
                 settings = tomli_w.dumps({"command": command(output)})
                 write_text(home / f"{name}.toml", settings)
                 budget.progress("verifying what was written")
-                holds = verify(str(home / output), budget=budget.unhurried()).holds
+                checked = verify(str(home / output), budget=budget.unhurried())
+                holds = not any(finding.broken for finding in checked.findings)
                 made, page = self._finish(
                     name, None, settings, release, holds, budget, self.reading
                 )
@@ -752,9 +754,11 @@ class Project:
             if budget.stopped_by == "cancelled":
                 raise BudgetError("the work was stopped")
             budget.progress("drawing")
-            known, undecided = {}, ()
+            known: dict[str, Any] = {}
+            undecided: Names = ()
             if isinstance(found, Release):
                 known["sensitive"] = self.choices.with_role("sensitive")
+                known["person"] = self.choices.person or None
                 undecided = tuple(found.details.get("undecided", ()))
             with counting(self.choices.unit):
                 shown = body_html(page_of(found, **known))
@@ -785,7 +789,7 @@ class Project:
                 if choices is not None and choices.population in map(str, tables):
                     asked = _matched(choices, home / f"{name}.hierarchies")
                 release = certified_release(output, self.table, budget=budget, **asked)
-                holds = all(finding.holds for finding in release.findings)
+                holds = not any(finding.broken for finding in release.findings)
                 kept = Kept.read(home, name, output.name)
                 made = self._at_hand.get(name)
                 if holds and made is not None and made[0] == digest_of(home, output.name):
@@ -821,9 +825,11 @@ class Project:
         """Draw the page of a release that was written, and show it."""
         output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
-        hidden = (choices or self.choices).with_role("sensitive")
-        with counting((choices or self.choices).unit):
-            page = release_page(release, self.table, hidden)
+        decided = choices or self.choices
+        with counting(decided.unit):
+            page = release_page(
+                release, self.table, decided.with_role("sensitive"), decided.person or None
+            )
         place = str(self.folder / output)
         release = replace(release, output=place, destination=place)
         shared = next((one.shared for one in page.lights if one.shared), ())
@@ -1020,7 +1026,7 @@ def _version(
 ) -> Version:
     """A release as its certificate describes it, and what was kept of the persons in it."""
     k, persons = body.get("k"), persons_promised(body)
-    alike = "–" if k is None else f"{k:,}"
+    alike = "–" if k is None else f"{k:,}{' rows' if unnamed(body) else ''}"
     if kept is not None and changed:
         alike = "–"
     elif kept is not None and kept.k is not None:

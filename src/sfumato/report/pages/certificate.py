@@ -17,7 +17,7 @@ from sfumato.release.beside import pseudonyms_of
 from sfumato.release.certificate import Certificate
 from sfumato.wording import at_most, counted, phrase
 
-__all__ = ["actions_of", "certificate_pdf", "certificate_svg", "persons_promised"]
+__all__ = ["actions_of", "certificate_pdf", "certificate_svg", "persons_promised", "unnamed"]
 
 WIDTH, HEIGHT = 595, 842
 """A4, in points."""
@@ -68,7 +68,7 @@ def certificate_svg(certificate: Certificate) -> str:
     if hidden := _linking(body):
         which = f"seudonyms of {phrase(hidden, MOST_NAMES)} may say which rows"
         said = f"Rows were counted: p{which} are one person’s"
-        if _unnamed(body) is not None:
+        if unnamed(body) is not None:
             said = f"P{which} belong together, and of those together nothing is promised"
         sheet.point(said, BAD, "!")
     sheet.head("What happened to the columns")
@@ -84,7 +84,7 @@ def certificate_svg(certificate: Certificate) -> str:
     again = "everything again from the released file"
     if mapped:
         again = "everything again, with the table of people that the maker of the release had"
-    if _unnamed(body) is not None:
+    if unnamed(body) is not None:
         again = "again what the released file shows, which does not say whose rows they are"
     sheet.point(f"It measures {again}; this sheet proves nothing.", SOFT, "·")
     signed = "Signed" if certificate.signed is not None else "Not signed"
@@ -109,7 +109,7 @@ def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
         ]
         risk, by = f"≤ {at_most(1 / persons)}", "highest risk by one row" if linking else ""
     else:
-        counts_rows = _unnamed(body) is not None
+        counts_rows = unnamed(body) is not None
         facts.append(("rows of the smallest class" * counts_rows or ALIKE, smallest))
         risk = at_most(None if not k else 1 / k)
         by = "highest risk if each row is a person" if linking or counts_rows else ""
@@ -138,7 +138,7 @@ def _linking(body: Mapping[str, Any]) -> tuple[str, ...]:
     return () if body["asked"].get("linkable") else pseudonyms_of(body["asked"])
 
 
-def _unnamed(body: Mapping[str, Any]) -> str | None:
+def unnamed(body: Mapping[str, Any]) -> str | None:
     """The column by which persons were counted whom the release does not name."""
     told = (one for one in body["promises"] if one.get("person") and not one.get("measured"))
     return next((str(one["person"]) for one in told), None)

@@ -25,16 +25,19 @@ from sfumato.engines.parts import Parted
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
-from sfumato.kernels import class_ids
+from sfumato.kernels import class_ids, group_distinct, group_min
 from sfumato.keyfiles import names_same
 from sfumato.release.beside import (
     NEARLY_ALL,
     NOT_PROMISED,
     Linked,
+    Owned,
+    at_hand,
     beside,
     largest_shares,
     linked,
     pseudonyms_of,
+    say_shared,
 )
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
@@ -51,9 +54,10 @@ from sfumato.report.disclosure import (
     only_common,
 )
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
-from sfumato.report.pages.certificate import ALIKE, actions_of, persons_promised
+from sfumato.report.pages.certificate import ALIKE, actions_of, persons_promised, unnamed
 from sfumato.report.pages.risk import findings_grid, risk_gauges
-from sfumato.risks import Alike, Risk, alike, risk_of_classes
+from sfumato.risks import Alike, Risk, alike, risk_of_classes, risk_of_persons
+from sfumato.risks import risk as risk_of
 from sfumato.tables import Table, table
 from sfumato.wording import (
     among,
@@ -315,8 +319,10 @@ def certified_release(
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
     known["column_actions"] = actions = actions_of(body)
     details: dict[str, Any] = {}
+    if unnamed(body) is not None:
+        known["k"] = None  # the certificate counts rows
     if (persons := persons_promised(body)) is not None:
-        known["k"], details["persons_promised"] = None, persons  # the certificate counts rows
+        details["persons_promised"] = persons
     if body["method"] == "mask":
         details["published"] = tuple(body["output"]["columns"])
         details["dropped"] = tuple(name for name in actions if actions[name] == "left out")
@@ -379,7 +385,7 @@ OF_POPULATION = (
 
 def release_summary(found: Release) -> Page:
     """What is said of a release first; nothing is measured again."""
-    broken = [finding for finding in found.findings if not finding.holds]
+    broken = [finding for finding in found.findings if finding.broken]
     tone: Tone = "good"
     if not found.verified:
         tone, verdict = "warn", "Not verified yet: the figures are those the method foresees."
@@ -459,12 +465,16 @@ def _demand(found: Release) -> str:
 
 
 def release_page(
-    found: Release, original: Table | None = None, sensitive: Sequence[str] | None = None
+    found: Release,
+    original: Table | None = None,
+    sensitive: Sequence[str] | None = None,
+    person: str | None = None,
 ) -> Page:
     """The page of a release, measured again before and after.
 
     `original` is the table it was made of, where the release was read from its certificate and
-    does not know it; `sensitive` are the columns worth hiding, where the request did not say.
+    does not know it; `sensitive` are the columns worth hiding, and `person` the column that says
+    whose rows they are, where the request did not say.
     """
     altered = any(one.check == "fingerprint" and not one.holds for one in found.findings)
     if altered:  # what was known of the file that was written is not said of another one
@@ -478,40 +488,25 @@ def release_page(
             kept = {"rows published": f"{compared.after.rows:,}", ALIKE: _alike(found)}
             page = replace(page, facts=list(kept.items()))
         if compared is not None:
-            after, risk = compared.sizes["after"], _risk(compared)
-            promised = found.details.get("persons_promised")
-            told = (risk,) if promised is None else ()
-            if found.details.get("persons"):
-                told = found.details.get("risk", told)
-            if "linkable" in found.details:
-                told = ()  # it is told of single rows, and histories are promised
-            risk = worst_risk(told) if told else risk  # the release itself does not say who is who
-            last = risk.after or risk
-            least = found.k or promised
-            if not told and least:  # not told; at its highest it is that of the smallest class
-                last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
-            lights = [_found(last, after.alone), _inferred(found, compared.after, sensitive)]
-            if (whose := _linked(found, compared)) is not None:
-                told, lights[0] = (), _found_linked(whose)
-                last = replace(
-                    last, prosecutor=1 / (1 if whose.alone else whose.least), marketer=None
-                )
-                least_of = f"{after.k:,} rows, {counted(whose.least, 'person')}"
-                page = replace(
-                    page, facts=[(n, least_of if n == ALIKE else v) for n, v in page.facts]
-                )
-            elif found.k is None and after.k and promised is None:
-                counts = {ALIKE: f"{after.k:,}"}
-                page = replace(page, facts=[(n, counts.get(n, value)) for n, value in page.facts])
+            person = found.asked.get("person") or person
+            owned = None if altered else _owned(found, compared, person)
+            judged = _judged(found, compared, person, owned)
+            lights = [judged.light, _inferred(found, compared, sensitive, person, owned)]
+            last, told = judged.last, judged.told
+            page = replace(
+                page, facts=[(n, judged.alike if n == ALIKE else v) for n, v in page.facts]
+            )
             tone = tempered(page.tone, last.prosecutor, last.marketer)
+            if lights[0].tone == "warn" and tone == "good":
+                tone = "warn"
             if tone == "good" and lights[1].tone not in (None, "good"):
                 tone = "warn"
-            gauges = risk_gauges(risk) if told else ()
+            gauges = risk_gauges(judged.risk) if told else ()
             if _matched(found):  # they look people up in a table that was given, not in this one
                 gauges = (*gauges[:1], *gauges[2:])
             page = replace(page, gauges=gauges, tone=tone)
             page = replace(page, beside=_beside(page.beside, found, compared.after))
-            protects = _protection(found, compared, linked=whose is not None, drawn=bool(gauges))
+            protects = _protection(found, compared, judged, person, drawn=bool(gauges))
             sections = [protects, _where(compared), *_shapes(compared)]
             cost = None if altered else _paid(found, compared)
     sections += [*_cost(found), *_why(found), _record(found)]
@@ -536,11 +531,98 @@ def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
     return [*said] if more is None or more in said else [*said, more]
 
 
-def _found(after: Risk, alone: int) -> Light:
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """Who can be found in a release: persons where they can be counted, else rows."""
+
+    risk: Risk
+    """Before, and after in it."""
+    told: bool
+    """Whether it is that of those who are spoken of; else only the highest is known, in `last`."""
+    last: Risk
+    light: Light
+    alike: str
+    least: int | None
+    """Persons who could have any row, at least."""
+    linked: bool
+
+
+def _judged(found: Release, compared: Compared, person: str | None, owned: Owned | None) -> _Judged:
+    """Who can be found: by whoever knows one row, and by pseudonyms that link rows."""
+    after, details = compared.sizes["after"], found.details
+    risk, told, alone = _risk(compared), person is None, after.alone
+    promised = details.get("persons_promised")
+    known: Sequence[Risk] = details.get("risk", ()) if details.get("persons") else ()
+    if owned is not None:
+        known, alone = _risks_of(owned, compared, str(person))
+    if known:
+        risk, told = worst_risk(known), True  # the release itself does not say who is who
+    if "linkable" in details:
+        told = False  # it is told of single rows, and histories are promised
+    last, least = risk.after or risk, found.k or promised
+    if owned is not None and last.prosecutor:
+        least = round(1 / last.prosecutor)
+    elif not told and least:  # not told; at its highest it is that of the smallest class
+        last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
+    light, shown = _found(last, alone, person), _alike(found)
+    if owned is not None and least:
+        shown = counted(least, "person")
+    elif not least and after.k:
+        shown = f"{after.k:,}{' rows' if person else ''}"
+    whose = _linked(found, compared)
+    if whose is not None:
+        told, light = False, _found_linked(whose)
+        last = replace(last, prosecutor=1 / (1 if whose.alone else whose.least), marketer=None)
+        shown = f"{shown if person else f'{after.k:,} rows'}, {counted(whose.least, 'pseudonym')}"
+    return _Judged(risk, told, last, light, shown, least, whose is not None)
+
+
+def _owned(found: Release, compared: Compared, person: str | None) -> Owned | None:
+    """Rows of a release and whose they are, where the table that it was made of tells it.
+
+    Columns of a mask are as they were; rows that Safe Harbor coarsens are where they were. Of
+    others it was counted when they were made.
+    """
+    before, after = compared.before, compared.after
+    if person is None or person not in before.columns or not (at_hand(before) and at_hand(after)):
+        return None
+    if found.method == "mask":
+        rows = before.codes(list(dict.fromkeys((*after.columns, person))))
+    elif found.method == "safe-harbor" and before.rows == after.rows:
+        rows = after.codes()
+    else:
+        return None
+    return Owned(rows, before.codes([person]).arrays[0].astype(np.int64))
+
+
+def _risks_of(owned: Owned, compared: Compared, person: str) -> tuple[list[Risk], int]:
+    """The risks of persons by each set, and how many have a row that is nobody else's."""
+    who = owned.owners.astype(np.uint32)
+    number = int(who.max(initial=0)) + 1
+    smallest = np.full(number, np.iinfo(np.uint32).max, np.int64)
+    told = []
+    for one in compared.sets:
+        ids, classes = owned.classes([name for name in one if name in compared.after.columns])
+        sizes = group_distinct(ids, classes, who, number)
+        smallest = np.minimum(smallest, group_min(who, number, sizes[ids].astype(np.uint32)))
+        now = risk_of_persons(ids.astype(np.int64), owned.owners, sizes=sizes, rows=len(who))
+        then = risk_of(compared.before, [name for name in one if name != person], person=person)
+        told.append(replace(then, after=now))
+    return told, int((smallest == 1).sum())
+
+
+def _found(after: Risk, alone: int, person: str | None) -> Light:
     """Who can be found in the release, by the columns that others may know."""
     asked, who = "Who can be found", "rows" if after.persons is None else "persons"
     if after.prosecutor is None or not after.rows:
         return Light(asked, "good", "Nobody: there are no rows.")
+    if after.persons is not None and after.prosecutor == 1 and alone:
+        found = among(alone, after.persons, "person", does="have")
+        return Light(
+            asked, "bad",
+            f"{found} a row that is nobody else’s: whoever knows their published columns finds "
+            "them for certain.",
+        )  # fmt: skip
     if after.persons is None and alone:
         found = among(alone, after.rows, "row", does="stand alone")
         return Light(
@@ -548,22 +630,23 @@ def _found(after: Risk, alone: int) -> Light:
             f"{found}: whoever knows their published columns finds them for certain.",
         )  # fmt: skip
     alike, sure = round(1 / after.prosecutor), at_most(after.prosecutor)
+    if person and after.persons is None:
+        said = f"At least {alike:,} rows look alike. How many persons have them was not counted."
+        return Light(asked, tempered("warn", after.prosecutor), said)
     said = f"At least {alike:,} {who} look alike: a match is right with a chance of at most {sure}."
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
 
 
 def _linked(found: Release, compared: Compared) -> Linked | None:
-    """Whom pseudonyms give away that say which rows are one person's; the worst of several sets.
+    """Whom pseudonyms give away that say which rows belong together; the worst of several sets.
 
     Where whole histories are promised, what they give away is part of the promise.
     """
     after = compared.after
     if found.asked.get("linkable"):
         return None
-    actions = [n for n, action in found.column_actions.items() if "pseudonym" in action]
-    names = dict.fromkeys((*actions, *pseudonyms_of(found.asked)))
     known = [[n for n in one if n in after.columns] for one in compared.sets]
-    each = [linked(after, one, name) for name in names for one in known]
+    each = [linked(after, one, name) for name in _pseudonyms(found) for one in known]
     whose = [one for one in each if one is not None]
     if not whose:
         return None
@@ -571,18 +654,24 @@ def _linked(found: Release, compared: Compared) -> Linked | None:
     return replace(worst, least=min(one.least for one in whose))
 
 
+def _pseudonyms(found: Release) -> list[str]:
+    """Columns that hold pseudonyms."""
+    done = [name for name, action in found.column_actions.items() if "pseudonym" in action]
+    return list(dict.fromkeys((*done, *pseudonyms_of(found.asked))))
+
+
 def _found_linked(whose: Linked) -> Light:
-    """Who can be found where pseudonyms say which rows are one person's."""
-    said = f"Rows with the same pseudonym of `{whose.column}` are one person’s."
+    """Who can be found where pseudonyms say which rows belong together."""
+    said = f"Rows with the same pseudonym of `{whose.column}` belong together."
     if whose.alone:
-        alone = among(whose.alone, whose.persons, "person", does="are", share=True)
+        alone = among(whose.alone, whose.persons, "pseudonym", does="are", share=True)
         said += (
             f" {alone} alone with all of their published rows: whoever knows those finds them for "
             "certain."
         )
-    least = counted(whose.least, "person")
+    least = counted(whose.least, "pseudonym")
     said += (
-        f" The rows of a class are those of at least {least}: a match of a single row is right "
+        f" The rows of a class have at least {least}: a match of a single row with one is right "
         f"with a chance of at most {at_most(1 / whose.least)}."
     )
     tone: Tone = "bad" if whose.alone or whose.least == 1 else "good"
@@ -662,9 +751,15 @@ def _in_classes(
     )  # fmt: skip
 
 
-def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> Light:
+def _inferred(
+    found: Release,
+    compared: Compared,
+    sensitive: Sequence[str] | None,
+    person: str | None,
+    owned: Owned | None,
+) -> Light:
     """What can be inferred about people who are not found."""
-    asked = "What can be inferred about them"
+    asked, after = "What can be inferred about them", compared.after
     named = [str(name) for name in found.asked.get("sensitive") or sensitive or ()]
     worth = [name for name in named if name in after.columns]
     sets = found.qi or found.asked.get("qi") or ()
@@ -689,7 +784,8 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
         for same in by_column
     ]
     told = [words for one in inferred for words in _exposure(one)]
-    share, more = _held_by_all(found, hidden)
+    known = [[name for name in one if name in after.columns] for one in sets]
+    share, more = _sharing(found, after, known, hidden, person, owned)
     told += more
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
@@ -701,18 +797,53 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
     return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told), shared, single)
 
 
-def _held_by_all(found: Release, hidden: Sequence[str]) -> tuple[float, list[str]]:
-    """What everybody of a class has in some row: the largest share of persons, and sentences."""
-    persons = found.details.get("persons") or {}
-    by_all = persons.get("held_by_all") or {}
-    whole = max(1, persons.get("persons", 0) - (persons.get("left_out") or 0))
-    counts = {name: by_all[name] for name in hidden if by_all.get(name)}
+def _sharing(
+    found: Release,
+    after: Table,
+    sets: Sequence[Sequence[str]],
+    hidden: Sequence[str],
+    person: str | None,
+    owned: Owned | None,
+) -> tuple[float, list[str]]:
+    """What persons of a class have in common, or pseudonyms: the largest share, and sentences."""
+    counts: list[tuple[str, str, int, int, int]] = []
+    lacking = False
+    if owned is not None:
+        counts += [("", name, *owned.sharing(sets, name), owned.persons) for name in hidden]
+    elif person is not None and not found.asked.get("linkable"):
+        told = found.details.get("persons") or {}
+        by_all, nearly = (told.get(f"held_by_{who}") or {} for who in ("all", "nearly_all"))
+        whole = max(1, told.get("persons", 0) - (told.get("left_out") or 0))
+        there = [name for name in hidden if name in by_all and name in nearly]
+        counts += [("", name, by_all[name], nearly[name], whole) for name in there]
+        lacking = len(there) < len(hidden)
+    for one in _pseudonyms(found):
+        if one not in after.columns or after.class_sizes([one]).classes == after.rows:
+            continue
+        if not at_hand(after):
+            lacking = True
+            continue
+        rows = after.codes(list(dict.fromkeys((*(n for own in sets for n in own), *hidden, one))))
+        known = np.asarray(rows.values_of(one).is_valid())[rows.column(one)]
+        rows = rows.take(np.flatnonzero(known))  # rows without a pseudonym are nobody's
+        # Whoever knows some rows only, where whole histories are promised, knows their classes.
+        some = bool(found.asked.get("linkable") and found.asked.get("known_rows"))
+        linking = Owned(rows, rows.column(one).astype(np.int64), linked=not some)
+        by = "" if some else one
+        counts += [(by, name, *linking.sharing(sets, name), linking.persons) for name in hidden]
     told = [
-        f"{among(number, whole, 'person', does='are', share=True)} in classes in which everybody "
-        f"has the same `{name}` in some row: whoever takes somebody there to have it is right."
-        for name, number in counts.items()
+        sentence(said)
+        for by, name, by_all, nearly, whole in counts
+        for said in say_shared(name, by_all, nearly, whole, by)
     ]
-    return max(counts.values(), default=0) / whole, told
+    if lacking:
+        told.append(ROWS_ONLY)
+    return max((by_all / max(1, whole) for _, _, by_all, _, whole in counts), default=0.0), told
+
+
+ROWS_ONLY = (
+    "Rows were counted: what persons who look alike have in common in some row is not known."
+)
 
 
 def _differs(inferred: Sequence[Inference]) -> str:
@@ -835,7 +966,8 @@ def _compared(found: Release, before: Table, after: Table) -> Compared:
     """Columns others may know, and how many look alike by them before and after."""
     sets = found.qi or found.asked.get("qi") or (after.columns,)
     # Where a method chose the columns, those it left out were known to others before.
-    gone = found.details.get("dropped", ()) if "published" in found.details else ()
+    gone = [n for n in found.details.get("dropped", ()) if n != found.asked.get("person")]
+    gone = gone if "published" in found.details else []
     named = {name for one in sets for name in one} | set(gone)
     known = tuple(name for name in before.columns if name in named)
     then = tuple(tuple(n for n in known if n in one or n in gone) for one in sets)
@@ -878,8 +1010,10 @@ def _matched(found: Release) -> int | None:
     return asked if isinstance(asked, int) and holds else None
 
 
-def _protection(found: Release, compared: Compared, *, linked: bool, drawn: bool) -> Section | None:
-    """How many look alike before and after; whether pseudonyms link rows, and gauges are drawn."""
+def _protection(
+    found: Release, compared: Compared, judged: _Judged, person: str | None, *, drawn: bool
+) -> Section | None:
+    """How many look alike before and after; whether gauges are drawn."""
     before, after = compared.sizes["before"], compared.sizes["after"]
     if not before.total:
         return None
@@ -892,19 +1026,20 @@ def _protection(found: Release, compared: Compared, *, linked: bool, drawn: bool
         f"Before, {before.alone:,} of {before.total:,} rows stood alone with their {by}; "
         f"afterwards {after.alone:,} of {after.total:,} do."
     ]
-    person = found.asked.get("person")
-    of_persons = isinstance(person, str) and person in compared.before.columns
-    if of_persons:
-        words = [*_persons_before(found, compared, str(person), by, k), *words, OF_PERSONS]
+    of_persons = person is not None and person in compared.before.columns
+    if person is not None and of_persons:
+        words = [*_persons_before(judged, compared, person, by, k), *words]
     if len(compared.sets) > 1:
         words.append(OF_SETS)
-    if linked:
+    if judged.linked:
         words.append(OF_LINKED)
+    elif of_persons:
+        words.append(OF_PERSONS)
     if drawn:
         matched = _matched(found)
         told = OF_POPULATION.format(matched, at_most(1 / matched)) if matched else ATTACKERS
         words.append(told)
-    with counting("rows" if of_persons or linked else units()):
+    with counting("rows" if of_persons or judged.linked else units()):
         figures = [
             Figure(
                 f"How many {units()} look alike",
@@ -929,7 +1064,8 @@ OF_PERSONS = (
     "they are."
 )
 OF_LINKED = (
-    "The charts count single rows, of which a person may have several; pseudonyms say which."
+    "The charts count single rows, of which a person may have several; pseudonyms say which belong "
+    "together."
 )
 OF_SETS = (
     "Others may know one of several sets of columns: a row counts with the set that finds it most "
@@ -938,7 +1074,7 @@ OF_SETS = (
 
 
 def _persons_before(
-    found: Release, compared: Compared, person: str, by: str, k: int
+    judged: _Judged, compared: Compared, person: str, by: str, k: int
 ) -> Iterator[str]:
     """How many persons could be found before; and afterwards, as far as that is known."""
     then = alike(compared.before, compared.sets, person)
@@ -948,9 +1084,8 @@ def _persons_before(
         f"Before, {alone} the only one with their {by} in some row, and {few} a row that fewer "
         f"than {k} persons could have."
     )
-    least = found.k or found.details.get("persons_promised")
-    if least and least > 1:
-        yield f"Afterwards at least {least:,} persons could have any row."
+    if judged.least and judged.least > 1:
+        yield f"Afterwards at least {judged.least:,} persons could have any row."
 
 
 def _where(compared: Compared) -> Section | None:
