@@ -167,3 +167,34 @@ def test_what_only_rows_can_answer_is_refused() -> None:
         sf.mask(table, beta=0.5, person="who")
     with pytest.raises(ColumnError, match="names persons"):
         sf.measure(table, ["a", "who"], person="who")
+
+
+@pytest.mark.parametrize(
+    ("names", "whose"),
+    [
+        (("patient", "encounter_id"), "patient"),  # every visit is one patient's, and several are
+        (("patient_id", "drug"), "patient_id"),  # nothing else has one value per person
+        (("customer", "drug"), "customer"),
+        (("household_id", "drug"), None),  # of which each row is a person's
+        (("encounter_id", "drug"), None),
+    ],
+)
+def test_who_is_proposed_to_be_counted(names: tuple[str, str], whose: str | None) -> None:
+    random = np.random.default_rng(8)
+    visits = np.arange(400) * 2 // 3  # half of the visits have two rows
+    cells = {
+        "patient": visits // 3,
+        "encounter_id": 50_000 + visits,
+        "drug": random.integers(0, 9, 400),
+    }
+    first, second = names
+    who = cells["encounter_id" if first == "encounter_id" else "patient"]
+    table = pa.table(
+        {
+            first: [f"P{number:05d}" for number in who],
+            second: [f"E{number}" for number in cells[second]],
+            "ward": random.choice(["a", "b"], 400),
+        }
+    )
+    found = sf.scan(table).person
+    assert (None if found is None else found.column) == whose

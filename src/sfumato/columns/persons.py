@@ -98,10 +98,11 @@ def person_columns(
 ) -> tuple[PersonColumn, ...]:
     """Columns that seem to name persons with several rows, the likeliest first.
 
-    They are recognised as a number or name of a person, they repeat, and other columns depend on
-    them: those have one value a person. What a sample does not contradict is counted on all rows of
-    the table, where one is given. Where a number of persons differs in every row, names that repeat
-    are those of namesakes.
+    They are recognised as a number or name of a person, they repeat, and they are called a
+    person's, or other columns depend on them: those have one value a person. What a sample does not
+    contradict is counted on all rows of the table, where one is given. Where a number of persons
+    differs in every row, names that repeat are those of namesakes. Households and visits are not
+    persons, whatever depends on them.
     """
     found = []
     numbered = any(map(_numbers_rows, look.facts))
@@ -112,16 +113,27 @@ def person_columns(
         names = role.role == "identifier" or role.what == "a person's number"
         repeats = FEW < facts.classes < facts.rows - facts.nulls
         namesakes = numbered and (role.kind == _NAMES or role.what in ("names", "a name"))
-        if names and repeats and not namesakes and role.what not in (*_BY_COUNTS, "free text"):
+        called = set(words_of(facts.name))
+        persons = called & _ONE_PERSON or not (called & {*_SEVERAL, *_TOGETHER})
+        if role.what in (*_BY_COUNTS, "free text", "a household's number") or not persons:
+            continue
+        if names and repeats and not namesakes:
             own = tuple(
                 other.name
                 for other in look.facts
                 if 1 < other.classes < facts.classes
                 and _decides(opened, look, facts, other.name, budget)
             )
-            if own:
+            if own or (called & _ONE_PERSON and role.kind != _NAMES):
                 found.append(PersonColumn(facts.name, facts.classes, own))
-    return tuple(sorted(found, key=lambda one: (-len(one.own), -one.persons)))
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (
+                not set(words_of(one.name)) & _ONE_PERSON, -len(one.own), -one.persons
+            ),
+        )
+    )  # fmt: skip
 
 
 _NAMES, _SOCIAL_SECURITY = "A", "G"
@@ -131,6 +143,8 @@ _ONE_PERSON = {"patient", "pat", "person", "customer", "client", "employee", "em
 _SEVERAL = {"visit", "encounter", "admission", "stay", "claim", "order", "case", "event", "test",
             "sample"}  # fmt: skip
 """What one person may have several of."""
+_TOGETHER = {"household", "hh", "hhid", "hhnum", "hid", "family", "serialno"}
+"""What several persons belong to."""
 
 
 def _numbers_rows(facts: ColumnFacts) -> bool:

@@ -445,10 +445,10 @@ MEANINGS = (
         "id ids identifier identifikator pid uid person_id customer_id customer_no "
         "customer_number kundennummer client_id employee_id employee_number emp_id student_id "
         "passenger_id participant_id respondent_id case case_id caseid seqn seqno subject "
-        "respondent patient person serial serialno serial_no sno srno sl_no key nr nummer "
-        "number numero record row_id rownum row_number index_number household_id hh_id hhid "
-        "hid ori_hid hhnum household_number family_id pnr matrikelnummer personalnummer "
-        "nbr study_id",
+        "respondent participant patient person customer client serial serialno serial_no sno "
+        "srno sl_no key nr nummer number numero record row_id rownum row_number index_number "
+        "household_id hh_id hhid hid ori_hid hhnum household_number family_id pnr matrikelnummer "
+        "personalnummer nbr study_id",
         kind="R",
     ),
     Meaning(
