@@ -1221,6 +1221,43 @@ def test_what_pseudonyms_of_anything_tell(hidden: str, person: str, tmp_path: Pa
     project.close()
 
 
+def test_what_a_safe_harbor_release_is_good_for(tmp_path: Path) -> None:
+    """It names no quasi-identifiers: all columns are compared, by what their values became."""
+    draw = np.random.default_rng(1)
+    frame = pd.DataFrame({
+        "zip": draw.choice(["02138", "02139", "03601", "10001", "10002"], 200),
+        "age": draw.choice([20, 40, 89, 90, 95, 101], 200),
+        "birth_date": draw.choice(["1990-03-05", "1990-01-01", "1920-05-05", None], 200),
+        "sex": draw.choice(["f", "m"], 200),
+        "ill": draw.choice(["hiv", "flu", "ok"], 200),
+    })  # fmt: skip
+    source, output = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    frame.to_csv(source, index=False)
+    sf.safe_harbor(source, as_of=dt.date(2024, 1, 1), output=output)
+    after = pd.read_csv(output, dtype=str)
+    known = ["zip", "age", "birth_date", "sex"]
+    cells = {name: losses_of(frame[name], frame[name], after[name], 0, True) for name in known}
+    lost = {name: float(each.mean()) for name, each in cells.items()}
+    assert min(lost[name] for name in known[:3]) > 0
+    found = compare(output, source, target="ill")
+    assert found.columns == pytest.approx(lost)
+    assert found.accuracy is not None
+    page = page_of(found)
+    facts = dict(page.facts)
+    assert facts["precision lost"] == part(sum(lost.values()) / 4)
+    size = len(after) / classes(after, known)
+    assert facts["average class size by these columns"] == f"{size:,.1f}"
+    unlike = sum(
+        len(own) - own.value_counts().max() for _, own in after.fillna("").groupby(known)["ill"]
+    )
+    assert facts["unlike the majority of their class"] == part(unlike / len(after))
+    assert "A classifier predicts" in page.verdict
+    (grid,) = next(one for one in page.sections if one.title == "Column by column").grids
+    assert [row[:2] for row in grid.rows] == [(name, part(lost[name])) for name in known]
+    nothing = page_of(compare(output, source, qi=["sex"], target="sex"))
+    assert "Nothing was learned" in nothing.verdict
+
+
 @pytest.mark.parametrize("verb", ["mask", "safe-harbor"])
 def test_whoever_knows_all_that_is_published_but_the_value(verb: str, tmp_path: Path) -> None:
     """What can be inferred is judged by all published columns that are not worth hiding."""

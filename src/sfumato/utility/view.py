@@ -177,7 +177,8 @@ def compare(
     released, original
         Anything `sfumato.table` opens.
     qi
-        Columns to compare; by default the quasi-identifiers of the certificate beside the release.
+        Columns to compare; by default the quasi-identifiers of the certificate beside the release,
+        or all that both tables have but the target, where it names none (Safe Harbor).
     row_key
         A column with a different value in every row; without it row i of one is row i of the other.
     hierarchies
@@ -205,13 +206,15 @@ def compare(
     shown, before = table(released), table(original)
     told = _certificate(shown)
     names = _certified(shown, told) if qi is None else list(qi)
+    if qi is None and not names:
+        names = [name for name in shown.columns if name in before.columns and name != target]
     if row_key is None and told.get("output", {}).get("sorted"):
         raise ParameterError(
             "the rows of the release are sorted by their cells, since several are one person's: "
             "which of them was which row of the table is not known",
             where=shown.name,
-            remedy="What it cost is in the answer of `anonymize`; if a column tells rows apart, "
-            f"name it, e.g. {spell('row_key', 'visit')}.",
+            remedy="What it cost was measured when it was made. Rows can be paired only where a "
+            f"published column tells them apart, e.g. {spell('row_key', 'visit')}.",
         )
     _refuse_bounds(names, shown, before)
     _refuse_too_large(before, len(names), budget or Budget())
@@ -222,7 +225,8 @@ def compare(
         column = _rows(before, [target], "original")[target].combine_chunks()
         encoded = column.dictionary_encode(null_encoding="encode")
         codes = np.asarray(encoded.indices).astype(np.int64)
-    trees = {**_inferred(before, shown, names, told), **(hierarchies or {})}
+    trees = {**_inferred(before, shown, names, told), **_coarsened(before, shown, told, row_key)}
+    trees |= hierarchies or {}
     view = pair_tables(before, shown, names, key=row_key, hierarchies=trees)
     cost = summarize(view, weights=weights, target=codes, predicted=target)
     cost = replace(cost, statistics=statistics(view, _values(before, names)))
@@ -310,6 +314,32 @@ def _inferred(
                 tree.bind(values, name).read(_rows(shown, [name], "release")[name].unique())
                 found[name] = tree
     return found
+
+
+def _coarsened(
+    before: Table, shown: Table, told: Mapping[str, Any], key: str | None
+) -> dict[str, Hierarchy]:
+    """Trees of what Safe Harbor left in a coarser form: what each value became."""
+    promises = told.get("promises")
+    forms = [one.get("forms") for one in promises if isinstance(one, dict)] if promises else []
+    both = set(before.columns) & set(shown.columns)
+    names = [name for one in forms if isinstance(one, dict) for name in one if name in both]
+    if not names:
+        return {}
+    wanted = list(dict.fromkeys([*names, *([key] if key else [])]))
+    was, now = _rows(before, wanted, "original"), _rows(shown, wanted, "release")
+    place = pa.array(_places(was, now, key))
+    found = {}
+    for name in names:
+        cells = as_text(now[name].combine_chunks()).take(pc.if_else(pc.less(place, 0), None, place))
+        pairs = pa.table({"was": as_text(was[name].combine_chunks()), "now": cells}).drop_null()
+        each = pairs.group_by(["was", "now"]).aggregate([]).combine_chunks()
+        levels = [*(column.to_pylist() for column in each.columns), [STAR] * each.num_rows]
+        found[name] = Hierarchy.from_levels(levels, where=name)
+    return found
+
+
+STAR = "*"
 
 
 def _refuse_bounds(names: Sequence[str], shown: Table, before: Table) -> None:

@@ -23,6 +23,11 @@ def utility_summary(found: Utility) -> Page:
             f"release, {percent(learned.original)} from the original, and always guessing the "
             f"commonest {percent(learned.baseline)}."
         )
+    elif found.majority_penalty is not None:
+        said += (
+            " Nothing was learned to predict the target: that takes scikit-learn, two rows, and "
+            "another column."
+        )
     facts = [
         ("precision lost", percent(found.certainty_penalty)),
         ("average class size by these columns", f"{found.average_class_size:,.1f}"),
