@@ -36,6 +36,11 @@ def setting(usage: str, help: str, panel: str | None = None, **more: Any) -> Any
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
 
 
+def argument(metavar: str, help: str) -> Any:
+    """What is given without a name."""
+    return typer.Argument(metavar=metavar, show_default=False, help=help)
+
+
 def flag(usage: str, help: str, panel: str | None = None) -> Any:
     """An option that is on or off."""
     return setting(usage, help, panel)
@@ -50,10 +55,9 @@ Measuring = Annotated[
 ]
 Source = Annotated[
     str,
-    typer.Argument(
-        metavar="TABLE",
-        show_default=False,
-        help="CSV, TSV, Parquet, Arrow, Excel, SPSS, Stata, SAS, SQLite, JSON, ORC or Avro file "
+    argument(
+        "TABLE",
+        "CSV, TSV, Parquet, Arrow, Excel, SPSS, Stata, SAS, SQLite, JSON, ORC or Avro file "
         "(text also .gz, .zst, .bz2, .lz4; a folder or glob of Parquet), "
         "[bold]-[/bold] for standard input, or postgresql://…#schema.table.",
     ),

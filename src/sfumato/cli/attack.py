@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, flag, new_app, option, split_columns
+from sfumato.cli._options import argument, examples, flag, new_app, option, split_columns
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
@@ -31,15 +31,8 @@ NOT_K_MAP = 1
 @verb
 def attack(
     run: Run,
-    release: Annotated[
-        str, typer.Argument(metavar="RELEASE", show_default=False, help="The released table.")
-    ],
-    people: Annotated[
-        str,
-        typer.Argument(
-            metavar="PEOPLE", show_default=False, help="A table of people the attacker knows."
-        ),
-    ],
+    release: Annotated[str, argument("RELEASE", "The released table.")],
+    people: Annotated[str, argument("PEOPLE", "A table of people the attacker knows.")],
     on: Annotated[list[str] | None, option("--on A,B,…", "Columns that both tables have.")] = None,
     k: Annotated[
         int | None,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import Force, Output, examples, new_app, option
+from sfumato.cli._options import Force, Output, argument, examples, new_app, option
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
@@ -30,10 +28,7 @@ app = new_app()
 @verb
 def datasets(
     run: Run,
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", show_default=False, help="Which one; lists all if none."),
-    ] = None,
+    name: Annotated[str | None, argument("[NAME]", "Which one; lists all if none.")] = None,
     output: Output = None,
     hierarchies: Annotated[
         Path | None, option("--hierarchies FOLDER", "Where to write its generalization trees.")

@@ -8,9 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from sfumato.cli._options import Columns, Force, examples, flag, new_app, option, setting
+from sfumato.cli._options import Columns, Force, argument, examples, flag, new_app, option, setting
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.results import Result
@@ -50,9 +48,7 @@ _USED_BY = {
 @verb
 def show(
     run: Run,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="A hierarchy file.")
-    ],
+    file: Annotated[Path, argument("FILE", "A hierarchy file.")],
     taxonomy: Annotated[bool, flag("--taxonomy", "The file holds pairs: child,parent.")] = False,
     values: Annotated[bool, flag("--values", "Draw the values, too.")] = False,
     width: Annotated[int, setting("--width N", "Branches to draw below a node.", min=1)] = 12,

@@ -25,6 +25,7 @@ from sfumato.cli._joint_views import (
 from sfumato.cli._options import (
     Columns,
     Force,
+    argument,
     examples,
     flag,
     new_app,
@@ -84,8 +85,12 @@ def agreement(
     study: Annotated[str | None, option("--study NAME", "The study's name.")] = None,
     time: Annotated[str | None, option("--time COLUMN", "Time under observation.")] = None,
     event: Annotated[str | None, option("--event COLUMN", "Whether it ended in the event.")] = None,
-    event_value: Annotated[str, typer.Option(help="Its value where the event happened.")] = "1",
-    time_step: Annotated[float, typer.Option(help="Unit to which times are rounded up.")] = 1.0,
+    event_value: Annotated[
+        str, setting("--event-value", "Its value where the event happened.")
+    ] = "1",
+    time_step: Annotated[
+        float, setting("--time-step", "Unit to which times are rounded up.")
+    ] = 1.0,
     time_max: Annotated[
         float | None, option("--time-max T", "No observation is longer (exact fits need it).")
     ] = None,
@@ -115,9 +120,9 @@ def agreement(
         int | None, option("--dimensions M", "Numbers published a row (m̄); n-1 if not given.")
     ] = None,
     matrix: Annotated[
-        MatrixChoice, typer.Option(help="Random matrix: gaussian as in the paper.")
+        MatrixChoice, setting("--matrix", "Random matrix: gaussian as in the paper.")
     ] = MatrixChoice.orthonormal,
-    kernel: Annotated[KernelChoice, typer.Option(help="Row-wise kernel.")] = KernelChoice.linear,
+    kernel: Annotated[KernelChoice, setting("--kernel", "Row-wise kernel.")] = KernelChoice.linear,
     seed: Annotated[
         str | None, option("--seed TEXT", "Seed of the random matrix; drawn if not given.")
     ] = None,
@@ -204,7 +209,8 @@ def share(
         int | None, option("--decimals N", "The same in decimals: 2 for a step of 0.01.")
     ] = None,
     protect: Annotated[
-        Protect, typer.Option(help="What nobody may be able to recover: whole rows, or any cell.")
+        Protect,
+        setting("--protect", "What nobody may be able to recover: whole rows, or any cell."),
     ] = Protect.rows,
     publish_anyway: Annotated[
         bool, flag("--publish-anyway", "Write the share even if rows can be recovered from it.")
@@ -308,9 +314,10 @@ class PartyOptions:
     ] = None
     precision: Annotated[
         float,
-        typer.Option(
-            rich_help_panel=EXACT,
-            help="How far coefficients may be off; no digit beyond is shown to anybody.",
+        setting(
+            "--precision",
+            "How far coefficients may be off; no digit beyond is shown to anybody.",
+            EXACT,
         ),
     ] = 1e-6
     covariance: Annotated[
@@ -335,9 +342,7 @@ class PartyOptions:
             EXACT,
         ),
     ] = False
-    timeout: Annotated[
-        float, typer.Option(rich_help_panel=EXACT, help="Seconds to wait for the others.")
-    ] = 60.0
+    timeout: Annotated[float, setting("--timeout", "Seconds to wait for the others.", EXACT)] = 60.0
 
     def parties(self, run: Run) -> Parties:
         """The parties, checked."""
@@ -366,10 +371,7 @@ class PartyOptions:
 def fit(
     run: Run,
     model: Annotated[Model, typer.Argument(show_default=False, help="What to fit.")],
-    sources: Annotated[
-        list[str],
-        typer.Argument(metavar="SHARES…", show_default=False, help="Shares; with --exact a table."),
-    ],
+    sources: Annotated[list[str], argument("SHARES…", "Shares; with --exact a table.")],
     output: OutputFile,
     party: PartyOptions,
     penalty: Annotated[
@@ -384,7 +386,7 @@ def fit(
         float | None, option("--horizon T", "Survival beyond T is what classifiers predict.")
     ] = None,
     ties: Annotated[
-        TiesChoice, typer.Option(help="How equal event times are treated.")
+        TiesChoice, setting("--ties", "How equal event times are treated.")
     ] = TiesChoice.efron,
     exact: Annotated[bool, flag("--exact", "Fit all columns exactly.", EXACT)] = False,
     agreement: Annotated[
@@ -465,7 +467,7 @@ def _fit_shares(
 @table_verb
 def score(
     run: Run,
-    model: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="model.json")],
+    model: Annotated[str, argument("MODEL", "model.json")],
     output: Annotated[
         str | None, option("--output -o FILE", "Write the scores (.csv or .parquet), row by row.")
     ] = None,
@@ -473,7 +475,8 @@ def score(
         float | None, option("--at T", "Time for which survival is given; the horizon by default.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Probability of survival from which a row counts as surviving.")
+        float,
+        setting("--threshold", "Probability of survival from which a row counts as surviving."),
     ] = 0.5,
     force: Force = False,
 ) -> None:
@@ -543,9 +546,9 @@ def dose(
     fraction: Annotated[str, option("--fraction COLUMN", "Dose a fraction, in Gy.")],
     days: Annotated[str, option("--days COLUMN", "Overall treatment time, in days.")],
     name: Annotated[str, setting("--name COLUMN", "The new column.")] = "eqd2",
-    beta: Annotated[float, typer.Option(help="β, in Gy.")] = 10.0,
-    loss: Annotated[float, typer.Option(help="γ: dose lost a day, in Gy.")] = 0.66,
-    kick_off: Annotated[float, typer.Option(help="T_k: the day from which it is lost.")] = 28.0,
+    beta: Annotated[float, setting("--beta", "β, in Gy.")] = 10.0,
+    loss: Annotated[float, setting("--loss", "γ: dose lost a day, in Gy.")] = 0.66,
+    kick_off: Annotated[float, setting("--kick-off", "T_k: the day from which it is lost.")] = 28.0,
     force: Force = False,
 ) -> None:
     """Add the equivalent dose in 2 Gy fractions, corrected for treatment time (EQD2,T).
@@ -583,7 +586,7 @@ def seeds(
     output: OutputFile,
     agreement: AgreementFile,
     candidates: Annotated[
-        int, typer.Option(min=2, max=1000, help="How many matrices to try.")
+        int, setting("--candidates", "How many matrices to try.", min=2, max=1000)
     ] = 20,
     force: Force = False,
 ) -> None:
@@ -620,15 +623,12 @@ def seeds(
 @verb
 def evaluate(
     run: Run,
-    sources: Annotated[
-        list[str],
-        typer.Argument(metavar="TABLE…", show_default=False, help="A table of each institution."),
-    ],
+    sources: Annotated[list[str], argument("TABLE…", "A table of each institution.")],
     agreement: AgreementFile,
     train: Annotated[
         float, setting("--train SHARE", "Share of each institution's rows for training.")
     ] = 0.4,
-    splits: Annotated[int, typer.Option(min=1, help="How many random splits.")] = 100,
+    splits: Annotated[int, setting("--splits", "How many random splits.", min=1)] = 100,
     dimensions: Annotated[
         str | None, option("--dimensions M,M,…", "Values of m̄; one less than columns if not given.")
     ] = None,
@@ -637,12 +637,12 @@ def evaluate(
         option("--rounding STEP", "Step of published numbers, 0 for none; as agreed else."),
     ] = None,
     protect: Annotated[
-        Protect, typer.Option(help="What a safe step protects: whole rows, or any cell.")
+        Protect, setting("--protect", "What a safe step protects: whole rows, or any cell.")
     ] = Protect.rows,
     candidates: Annotated[
-        int, typer.Option(min=1, max=1000, help="Matrices among which the best is chosen.")
+        int, setting("--candidates", "Matrices among which the best is chosen.", min=1, max=1000)
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Of the splits.")] = 0,
+    seed: Annotated[int, setting("--seed", "Of the splits.")] = 0,
 ) -> None:
     """What a joint study would gain, tried on tables that one person may see.
 
@@ -685,10 +685,7 @@ def _whole_numbers(given: str) -> list[int]:
 @verb
 def choose(
     run: Run,
-    sources: Annotated[
-        list[str],
-        typer.Argument(metavar="SCORES…", show_default=False, help="All parties' scores."),
-    ],
+    sources: Annotated[list[str], argument("SCORES…", "All parties' scores.")],
     output: OutputFile,
     agreement: AgreementFile,
     force: Force = False,
@@ -711,7 +708,7 @@ def choose(
 @verb
 def keys(
     run: Run,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="This party.")],
+    name: Annotated[str, argument("NAME", "This party.")],
     folder: Annotated[str, setting("--folder DIR", "Where to write them.")] = ".",
 ) -> None:
     """Make this party's certificate and private key for exact fits.

@@ -68,7 +68,7 @@ def key(
     delta: Annotated[
         float, setting("--delta SHARE", "Probability with which the promise may fail.", SAMPLING)
     ] = 0.01,
-    by: Annotated[Unit, typer.Option(rich_help_panel=SAMPLING, help="What to sample.")] = Unit.rows,
+    by: Annotated[Unit, setting("--by", "What to sample.", SAMPLING)] = Unit.rows,
     sample: Annotated[
         int | None,
         option("--sample N", "Draw N rows or pairs instead of what the promise needs.", SAMPLING),

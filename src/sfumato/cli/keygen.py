@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import examples, new_app, setting
+from sfumato.cli._options import argument, examples, new_app, setting
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ app = new_app()
 @verb
 def keygen(
     run: Run,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Of the pair.")],
+    name: Annotated[str, argument("NAME", "Of the pair.")],
     folder: Annotated[str, setting("--folder DIR", "Where to put the two files.")] = ".",
 ) -> None:
     """Make a key that signs certificates (Ed25519), and its public half.

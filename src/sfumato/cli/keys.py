@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sfumato.cli._options import (
     Beta,
     Columns,
@@ -61,7 +59,7 @@ def keys(
     measure: Measuring = Measure.key,
     beta: Beta = None,
     max_size: MaxSize = None,
-    method: Annotated[Method, typer.Option(help="How to search; all agree.")] = Method.auto,
+    method: Annotated[Method, setting("--method", "How to search; all agree.")] = Method.auto,
     expand: Annotated[
         bool, flag("--expand", "Name a set for every choice of columns that say the same.")
     ] = False,

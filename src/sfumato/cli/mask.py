@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sfumato.cli._options import (
     Author,
     Force,
@@ -56,7 +54,7 @@ def mask(
             "The largest ratio published columns may have; 0.2 distinct: five alike.",
         ),
     ],
-    measure: Annotated[Measure, typer.Option(help="Which ratio.")] = Measure.distinct,
+    measure: Annotated[Measure, setting("--measure", "Which ratio.")] = Measure.distinct,
     weights: Weights = None,
     publish: Annotated[
         list[str] | None, option("--publish A,B,…", "Columns published in any case.")

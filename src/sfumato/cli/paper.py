@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sfumato.cli._options import examples, flag, new_app, option
+from sfumato.cli._options import argument, examples, flag, new_app, option
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
@@ -28,10 +26,7 @@ app = new_app()
 @verb
 def paper(
     run: Run,
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", show_default=False, help="Which one; lists all if none."),
-    ] = None,
+    name: Annotated[str | None, argument("[NAME]", "Which one; lists all if none.")] = None,
     quick: Annotated[
         bool, flag("--quick", "A part that takes seconds, with fewer samples.")
     ] = False,

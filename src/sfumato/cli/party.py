@@ -267,9 +267,8 @@ def log(
     precision: Annotated[int | None, option("--precision BITS", "Bits of ε.", _PAPER)] = None,
     backend: Annotated[
         Backend,
-        typer.Option(
-            help="How the polynomial is evaluated: ot, or paillier as in the paper.",
-            rich_help_panel=_PAPER,
+        setting(
+            "--backend", "How the polynomial is evaluated: ot, or paillier as in the paper.", _PAPER
         ),
     ] = Backend.ot,
     scaling: Annotated[

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sfumato.cli._options import (
     Author,
     Force,
@@ -91,7 +89,7 @@ def population(
         ),
     ] = None,
     distinct: Annotated[
-        Counting, typer.Option(help="How the values of several columns together are counted.")
+        Counting, setting("--distinct", "How the values of several columns together are counted.")
     ] = Counting.product,
     max_size: Annotated[
         int | None, option("--max-size N", "Only sets of at most N columns.")
@@ -105,9 +103,10 @@ def population(
     ] = None,
     repair: Annotated[
         Repairing,
-        typer.Option(
-            rich_help_panel=PLAN,
-            help="Coarsen until the promise is proven on the data, likely, or not at all.",
+        setting(
+            "--repair",
+            "Coarsen until the promise is proven on the data, likely, or not at all.",
+            PLAN,
         ),
     ] = Repairing.bound,
     pad_zip: Annotated[

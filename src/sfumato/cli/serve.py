@@ -12,7 +12,7 @@ import typer
 
 from sfumato.budget import parse_size
 from sfumato.cli._ending import guarded
-from sfumato.cli._options import examples, flag, new_app, setting
+from sfumato.cli._options import argument, examples, flag, new_app, setting
 from sfumato.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -25,10 +25,8 @@ app = new_app()
 def serve(
     places: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[FOLDER|FILE]…",
-            show_default=False,
-            help="Where tables may be opened from; this folder if none is named.",
+        argument(
+            "[FOLDER|FILE]…", "Where tables may be opened from; this folder if none is named."
         ),
     ] = None,
     port: Annotated[int, setting("--port", "0 takes any that is free.", min=0, max=65535)] = 0,
