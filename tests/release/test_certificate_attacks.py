@@ -24,7 +24,7 @@ from sfumato.release import Release, publish
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import WithoutColumns
-from sfumato.tables.fingerprint import rows_fingerprint
+from sfumato.tables.source import rows_fingerprint
 
 KEYED = ("input", "fingerprint")
 """The one field of a certificate that depends on what was hidden."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sfumato.engines.protocol import column_of
 from sfumato.files import file_fingerprint
-from sfumato.tables.fingerprint import rows_fingerprint
+from sfumato.tables.source import rows_fingerprint
 
 
 def fingerprint(table: pa.Table, size: int | None = None) -> str:
@@ -105,7 +105,7 @@ def test_files(tmp_path):
 
 
 def test_hashes_of_neighbours_collide_no_more_than_chance():
-    from sfumato.tables.fingerprint import _cell_hashes
+    from sfumato.tables.source import _cell_hashes
 
     for column in (pa.array(range(100_000)), pa.array([str(i) for i in range(100_000)])):
         for half in _cell_hashes(column):

@@ -20,7 +20,6 @@ from sfumato.engines.protocol import BATCH_ROWS, column_of
 from sfumato.engines.spool import PrivateFolder, allow, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.kernels.cores import usable_threads
-from sfumato.tables.fingerprint import rows_fingerprint
 from sfumato.tables.source import (
     BaseSource,
     chosen,
@@ -29,6 +28,7 @@ from sfumato.tables.source import (
     plain_array,
     plain_columns,
     plain_type,
+    rows_fingerprint,
     with_plain_types,
 )
 

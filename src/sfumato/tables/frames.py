@@ -10,8 +10,14 @@ import pyarrow as pa
 
 from sfumato.engines.protocol import BATCH_ROWS, column_of
 from sfumato.errors import ColumnError, SourceError
-from sfumato.tables.fingerprint import rows_fingerprint
-from sfumato.tables.source import BaseSource, chosen, columns_of, plain_type, with_plain_types
+from sfumato.tables.source import (
+    BaseSource,
+    chosen,
+    columns_of,
+    plain_type,
+    rows_fingerprint,
+    with_plain_types,
+)
 
 if TYPE_CHECKING:
     import duckdb
