@@ -8,14 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import split_columns
 from sfumato.cli._running import Run
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.anonymization.request import Request
     from sfumato.relational import DatasetScan, TablesAttack, TablesRelease
     from sfumato.release.verify import Verification
@@ -162,11 +165,6 @@ def page(
 
 def scan_view(found: DatasetScan) -> RenderableType:
     """Tables, references, and who is found."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
     listed = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for head in ("table", "rows", "key", "others may know", "persons alone"):
         listed.add_column(head, justify="right" if head in ("rows", "persons alone") else "left")
@@ -242,10 +240,6 @@ def _verdict(found: DatasetScan) -> list[str]:
 
 def release_view(release: TablesRelease, settings: Path | None) -> RenderableType:
     """What holds, what it cost, and where it is and the settings are."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     linked = release.promise == "linkable"
     promise = (
         f"Linkable: histories stay whole under pseudonyms; {release.m} rows of a person may be "
@@ -295,10 +289,6 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
 
 def attack_view(found: TablesAttack) -> RenderableType:
     """Who is left, whoever knows what."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", style="bold")
     lines.add_column()

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.joint.agreement import Category, Column, Number
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.engines.protocol import Column as SchemaColumn
 
 
@@ -122,9 +123,6 @@ def view_agreement(found: Any) -> RenderableType:
 
 def view_share(found: Any) -> RenderableType:
     """A share with its leakage, column by column."""
-    from rich.console import Group
-    from rich.table import Table
-
     leak = found.leakage
     lines = Table(title="What the share gives away", title_justify="left")
     for heading in ("column", "certain", "interval left"):
@@ -189,8 +187,6 @@ def view_fit(fitted: Any) -> RenderableType:
 
 def view_evaluation(found: Any) -> RenderableType:
     """Private, pooled and single models, mean and standard deviation over the splits."""
-    from rich.table import Table
-
     told = f"{found.splits} splits, {found.train:.0%} of {found.rows:,} rows for training\n"
     told += _rounded(found)
     lines = Table(title=told, title_justify="left")
@@ -228,8 +224,6 @@ def _mean(mean: float, spread: float) -> str:
 
 def view_scores(found: Any) -> RenderableType:
     """The first scores."""
-    from rich.table import Table
-
     lines = Table(title=f"{counted(found.rows, 'row')} scored", title_justify="left")
     lines.add_column("row", justify="right")
     lines.add_column("score", justify="right")

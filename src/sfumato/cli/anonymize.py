@@ -8,6 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import (
     Author,
     Force,
@@ -27,9 +31,6 @@ from sfumato.files import write_text
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
     from sfumato.anonymization.request import Request
     from sfumato.release import Release
     from sfumato.release.promise import Finding
@@ -227,9 +228,6 @@ _BAR = 16
 
 def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
     """The whole page; `besides` are the files that were written beside the release."""
-    from rich.console import Group
-    from rich.text import Text
-
     parts: list[RenderableType] = [
         _headline(release),
         Text(),
@@ -261,8 +259,6 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
 
 
 def _headline(release: Release) -> RenderableType:
-    from rich.text import Text
-
     people = release.details.get("persons")
     lost = people.get("left_out") if people else None  # in parts only counted once written
     whose = ""
@@ -478,8 +474,6 @@ def _several_sets(how: Mapping[str, Any]) -> str:
 
 
 def _risks(release: Release) -> RenderableType:
-    from rich.text import Text
-
     found: Sequence[Risk] = release.details.get("risk") or ()
     persons, linked = "persons" in release.details, release.details.get("linkable")
     if not found and persons:
@@ -522,8 +516,6 @@ def _ending(release: Release, besides: Mapping[str, str]) -> str:
 
 
 def _table(*headings: str | tuple[str, str]) -> Table:
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
         name, side = (heading, "left") if isinstance(heading, str) else heading
@@ -532,8 +524,6 @@ def _table(*headings: str | tuple[str, str]) -> Table:
 
 
 def _pairs(figures: dict[str, str]) -> Table:
-    from rich.table import Table
-
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, value in figures.items():
         table.add_row(name, value)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from sfumato.cli._options import argument, examples, flag, new_app, option, split_columns
 from sfumato.cli._running import Run, verb
@@ -12,8 +15,6 @@ from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.populations.attack import AttackResult
 
 app = new_app()
@@ -112,10 +113,6 @@ def attack(
 
 def view(found: AttackResult) -> RenderableType:
     """The outcome as a person reads it."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", style="bold")
     lines.add_column()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import RenderableType
+from rich.table import Table
+
 from sfumato.cli._options import Force, Output, argument, examples, new_app, option
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.datasets import Dataset, Listing, Saved
 
 app = new_app()
@@ -56,8 +57,6 @@ def datasets(
 
 
 def _all(found: Listing) -> RenderableType:
-    from rich.table import Table
-
     lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "rows", "columns", "licence"):
         lines.add_column(heading, justify="right" if heading in ("rows", "columns") else "left")

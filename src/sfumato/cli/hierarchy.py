@@ -8,6 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree as Drawing
+
 from sfumato.cli._options import Columns, Force, argument, examples, flag, new_app, option, setting
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
@@ -16,7 +21,6 @@ from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import RenderableType
 
     from sfumato.hierarchy import Hierarchy
     from sfumato.hierarchy.hierarchy import HierarchySummary
@@ -235,8 +239,6 @@ def _numbers(text: str | None, option: str, kind: Callable[[str], Any]) -> list[
 
 
 def _listing(made: Made) -> RenderableType:
-    from rich.table import Table
-
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("column", "values", "height", "labels a level", "why", "file"):
         drawn.add_column(title, header_style="bold", overflow="fold")
@@ -256,10 +258,6 @@ def _picture(
     hierarchy: Hierarchy, told: HierarchySummary, with_values: bool, width: int
 ) -> RenderableType:
     """The tree from its root downward, with the number of values below each node."""
-    from rich.console import Group
-    from rich.text import Text
-    from rich.tree import Tree as Drawing
-
     tree = hierarchy.tree
     labels = hierarchy.labels
     children: dict[int, list[int]] = {}

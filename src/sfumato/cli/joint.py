@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
 
 from sfumato.cli._joint_views import (
     declared_columns,
@@ -42,7 +43,6 @@ from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import RenderableType
 
     from sfumato.joint import JointModel, Parties
 

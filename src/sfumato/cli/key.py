@@ -6,6 +6,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from sfumato.cli._options import (
     Beta,
@@ -26,8 +29,6 @@ from sfumato.cli._options import (
 from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.quasi.key import Key
 
 app = new_app()
@@ -118,10 +119,6 @@ def key(
 
 def view(found: Key) -> RenderableType:
     """The column set as a person reads it."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     title = Text(", ".join(found.columns) or "no columns at all", style="bold")
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", style="bold")

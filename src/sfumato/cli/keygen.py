@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import RenderableType
+from rich.text import Text
+
 from sfumato.cli._options import argument, examples, new_app, setting
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.keyfiles import KeyPair
 
 app = new_app()
@@ -40,8 +41,6 @@ def keygen(
 
 def view(made: KeyPair) -> RenderableType:
     """Where the two are, and what to do with them."""
-    from rich.text import Text
-
     return Text(
         f"Key {made.key}: it stays here.\n"
         f"Public key {made.public}: give it to those who verify your releases.\n"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from sfumato.cli._options import (
     Beta,
     Columns,
@@ -24,8 +27,6 @@ from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.quasi.minimal_keys import MinimalKeys
 
 app = new_app()
@@ -110,9 +111,6 @@ def _sizes(given: str) -> list[float]:
 
 def view(found: MinimalKeys) -> RenderableType:
     """The sets as a person reads them."""
-    from rich.console import Group
-    from rich.text import Text
-
     lines = [Text("  " + ", ".join(key) if key else "  no columns at all") for key in found.keys]
     if len(lines) > SHOWN:
         hidden = len(lines) - SHOWN

@@ -5,6 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import (
     Author,
     Force,
@@ -26,8 +30,6 @@ from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.release import Release
 
 app = new_app()
@@ -116,10 +118,6 @@ def mask(
 
 def view(release: Release) -> RenderableType:
     """What is published, what not, and why."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     details = release.details
     published, dropped = details["published"], details["dropped"]
     lines = Table.grid(padding=(0, 2))

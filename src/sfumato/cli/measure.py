@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import Columns, Missing, Person, examples, new_app
 from sfumato.cli._running import Run, table_verb
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.quasi.measure import Measures
 
 app = new_app()
@@ -44,10 +46,6 @@ def measure(
 
 def view(found: Measures, wild: bool = False) -> RenderableType:
     """The measures as a person reads them."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", style="bold")
     lines.add_column()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import argument, examples, flag, new_app, option
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.papers.reproduction import Reproduction, Shelf
 
 app = new_app()
@@ -57,8 +59,6 @@ def paper(
 
 
 def _all(found: Shelf) -> RenderableType:
-    from rich.table import Table
-
     lines = Table.grid(padding=(0, 2))
     for name, title in found.papers.items():
         lines.add_row(name, title)
@@ -66,10 +66,6 @@ def _all(found: Shelf) -> RenderableType:
 
 
 def _view(done: Reproduction) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     styles = {"exact": "green", "within noise": "green", "differs": "red"}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("in the paper", "paper says", "here", "verdict", "why different"):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from sfumato.cli._options import (
     Columns,
@@ -27,8 +29,6 @@ from sfumato.cli._running import Run, table_verb, verb
 from sfumato.files import write_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.secure import (
         BayesNet,
         DecisionTree,
@@ -535,9 +535,6 @@ def _branches(tree: DecisionTree, node: Leaf | Split, indent: str) -> Iterator[s
 
 
 def _with_costs(outcome: Outcome[Any], lines: list[str]) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
     report = outcome.session
     total = report.bytes_sent + report.bytes_received
     line = "TLS 1.3" if report.encrypted else "not encrypted, on this machine"

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import (
     Author,
     Force,
@@ -25,8 +29,6 @@ from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.populations.survey import PopulationReport
     from sfumato.release import Release
 
@@ -189,9 +191,6 @@ def parse_domains(given: Sequence[str] | None) -> dict[str, int]:
 
 def view(found: PopulationReport) -> RenderableType:
     """The report as a person reads it."""
-    from rich.console import Group
-    from rich.text import Text
-
     people = f"{found.universe:,.0f} people"
     title = Text.assemble(
         (f"{found.rows:,}", "bold"), f" {found.counted} as a sample of ", (people, "bold"),
@@ -232,9 +231,6 @@ def _headline(found: PopulationReport) -> str:
 
 
 def _sets(found: PopulationReport) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     everybody = found.whole.bound is None
     expected = [] if everybody else ["expected"]
@@ -297,9 +293,6 @@ def _uniques(found: PopulationReport) -> RenderableType:
 
 
 def _plan(found: PopulationReport) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-
     plan = found.plan
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("column", "values", "may keep", "plan"):
@@ -321,10 +314,6 @@ def _plan(found: PopulationReport) -> RenderableType:
 
 def view_release(release: Release) -> RenderableType:
     """A written release as a person reads it."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("column")
     table.add_column("what was done")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+
 from sfumato.cli._options import (
     Force,
     Person,
@@ -23,8 +25,6 @@ from sfumato.files import require_file
 from sfumato.results import Result
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.report.page import Page
 
 app = new_app()
@@ -186,6 +186,4 @@ def _require_certified(released: str) -> None:
 
 def view(written: WrittenReport) -> RenderableType:
     """Where to find it."""
-    from rich.console import Group
-
     return Group(written.verdict, "", f"The report is in {written.output}.")

@@ -5,6 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import (
     Force,
     Missing,
@@ -19,8 +23,6 @@ from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.risks import Risk
 
 app = new_app()
@@ -108,10 +110,6 @@ def risk(
 
 def view(found: Risk, wild: bool = False) -> RenderableType:
     """The risks as a person reads them, before and after."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     sides = [found] if found.after is None else [found, found.after]
     lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     lines.add_column("")

@@ -5,6 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import (
     Author,
     Force,
@@ -23,8 +27,6 @@ from sfumato.errors import ParameterError
 from sfumato.files import read_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.release import Release
 
 app = new_app()
@@ -110,10 +112,6 @@ def _day(text: str | None) -> dt.date | None:
 
 def view(release: Release) -> RenderableType:
     """The release as a person reads it."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("column", "law", "what was done", "why"):
         table.add_column(heading)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import Columns, Person, Seed, examples, new_app
 from sfumato.cli._running import Run, table_verb
 from sfumato.wording import counted, phrase
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-    from rich.text import Text
-
     from sfumato.quasi.measure import Measures
     from sfumato.quasi.scan import ColumnScan, PersonScan, Scan
 
@@ -74,10 +75,6 @@ def scan(run: Run, columns: Columns = None, person: Person = None, seed: Seed = 
 
 def view(found: Scan) -> RenderableType:
     """The first look as a person reads it, on a terminal of 80 columns."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
-
     parts: list[RenderableType] = [_title(found), ""]
     who = "Persons" if found.person is not None and found.person.counted else "Rows"
     if found.rows:
@@ -110,14 +107,10 @@ def view(found: Scan) -> RenderableType:
 
 
 def _heading(text: str) -> Text:
-    from rich.text import Text
-
     return Text(text, style="bold")
 
 
 def _title(found: Scan) -> Text:
-    from rich.text import Text
-
     title = Text(found.table, style="bold cyan", overflow="fold")
     title.append(
         f"  {counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}", "default"
@@ -128,9 +121,6 @@ def _title(found: Scan) -> Text:
 
 
 def _columns(found: Scan) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("", max_width=22, overflow="ellipsis", no_wrap=True)
     table.add_column("type", no_wrap=True)
@@ -167,8 +157,6 @@ def _column(column: ColumnScan, rows: int) -> list[str]:
 
 def _remarks(found: Scan) -> Table:
     """What stands out, each kind in a line."""
-    from rich.table import Table
-
     lines = Table.grid(padding=(0, 1))
     lines.add_column(style="dim", no_wrap=True)
     lines.add_column(overflow="fold")
@@ -186,8 +174,6 @@ def _remarks(found: Scan) -> Table:
 
 def _persons(found: PersonScan) -> Text:
     """Who has several rows, and what counting rows would hide."""
-    from rich.text import Text
-
     names = "names" if found.counted else "seems to name"
     text = Text(found.column, style="bold")
     text.append(
@@ -222,8 +208,6 @@ def _combinations(found: Scan) -> Table:
 
 
 def _figures() -> Table:
-    from rich.table import Table
-
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
     table.add_column(width=1, justify="right")
     table.add_column(width=36, overflow="fold")
@@ -240,10 +224,6 @@ def _alone(found: Measures) -> list[str]:
 
 def _steps(found: Scan) -> RenderableType:
     """What to do next; a command is copied from the terminal, so its line is never broken."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     lines: list[RenderableType] = []
     for at, step in enumerate(found.next, 1):
         what, colon, command = step.partition(": sfumato ")
@@ -257,15 +237,11 @@ def _steps(found: Scan) -> RenderableType:
 
 
 def _proposal(found: Scan) -> Text:
-    from rich.text import Text
-
     text = Text(phrase(found.proposed, most=10), style="bold")
     return text.append(f"\n{found.proposal[0].upper()}{found.proposal[1:]}.", "dim")
 
 
 def _verdict(found: Scan) -> Text:
-    from rich.text import Text
-
     text = Text()
     if not found.rows:
         return text.append("Nobody: the table has no rows.")

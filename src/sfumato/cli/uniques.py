@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import Columns, Person, examples, new_app, setting
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.quasi.uniques import Uniques
 
 app = new_app()
@@ -55,10 +57,6 @@ def uniques(
 
 def view(found: Uniques) -> RenderableType:
     """The exposed rows as a person reads them."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     sizes = Table.grid(padding=(0, 2))
     for item in found.by_size:
         sizes.add_row(
@@ -94,8 +92,6 @@ def _exposed(found: Uniques) -> str:
 
 
 def _rows(found: Uniques) -> RenderableType:
-    from rich.table import Table
-
     rows = Table.grid(padding=(0, 2))
     for item in found.riskiest:
         counts = ", ".join(

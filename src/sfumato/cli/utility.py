@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sfumato.cli._options import (
     Force,
     examples,
@@ -17,8 +21,6 @@ from sfumato.cli._options import (
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.utility import Utility
 
 app = new_app()
@@ -133,10 +135,6 @@ def _alike(found: Utility) -> list[tuple[str, str]]:
 
 def view(found: Utility) -> RenderableType:
     """The measures as a person reads them."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     columns = Table.grid(padding=(0, 2))
     columns.add_column()
     columns.add_column(justify="right")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from sfumato.cli._options import examples, flag, new_app, option
 from sfumato.cli._request import Promised
@@ -12,8 +14,6 @@ from sfumato.cli._running import Run, table_verb
 from sfumato.files import require_file
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.release.promise import Finding
     from sfumato.release.verify import Verification
 
@@ -132,9 +132,6 @@ def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
 
 def view(found: Verification) -> RenderableType:
     """What was checked, what came out, and what nobody promised."""
-    from rich.console import Group
-    from rich.text import Text
-
     parts = []
     for finding in found.findings:
         parts.append(Text.assemble(_mark(found, finding), finding.say))

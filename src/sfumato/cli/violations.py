@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from sfumato.cli._options import (
     Columns,
     Person,
@@ -18,8 +21,6 @@ from sfumato.cli._running import Run, table_verb
 from sfumato.wording import noun
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sfumato.quasi.violations import Violations
 
 app = new_app()
@@ -77,9 +78,6 @@ def violations(
 
 def view(found: Violations) -> RenderableType:
     """The violations as a person reads them."""
-    from rich.console import Group
-    from rich.text import Text
-
     parts = []
     if found.minimal:
         fewer = f"fewer than {found.k} {found.counted}"
