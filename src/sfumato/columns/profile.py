@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato import kernels
 from sfumato.budget import Budget
@@ -23,11 +24,7 @@ from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import Kind
 from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError, spell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.tables import Table
+from sfumato.tables import Table
 
 __all__ = [
     "FEW",

@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from sfumato.columns.codebooks import Codebook, codebooks_of
 from sfumato.columns.content import (
@@ -45,9 +46,6 @@ from sfumato.columns.vocabulary import (
     words_of,
 )
 from sfumato.results import Result
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "KINDS",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.budget import Budget
 from sfumato.columns.profile import FEW
 from sfumato.columns.recognise import GROUPS
 from sfumato.columns.vocabulary import words_of
@@ -24,12 +24,9 @@ from sfumato.engines.protocol import BATCH_ROWS, Spelling
 from sfumato.engines.statements import BLANKS, SPELLINGS
 from sfumato.errors import TooManyClassesError, spell
 from sfumato.hierarchy.labels import as_text
+from sfumato.tables import Table
 from sfumato.tables.celltypes import MISSING_WORDS
 from sfumato.wording import counted
-
-if TYPE_CHECKING:
-    from sfumato.budget import Budget
-    from sfumato.tables import Table
 
 __all__ = [
     "EVIDENCE",

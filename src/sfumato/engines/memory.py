@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.engines.encoding import (
     encode_apart,
     encode_batches,
 )
+from sfumato.engines.parts import Parted
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
@@ -46,11 +48,6 @@ from sfumato.engines.staging import kept_form, stage_batches
 from sfumato.errors import BudgetError
 from sfumato.kernels.cores import each, limited, usable_threads
 from sfumato.wording import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sfumato.engines.parts import Parted
 
 __all__ = ["MemoryEngine"]
 

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.budget import Budget
 from sfumato.engines import statements as sql
 from sfumato.engines.parts import (
     Dealt,
@@ -75,11 +77,6 @@ from sfumato.errors import (
     spell,
 )
 from sfumato.wording import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sfumato.budget import Budget
 
 __all__ = ["Connection", "SQLEngine", "Session", "temporary_name"]
 

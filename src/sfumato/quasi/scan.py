@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato import kernels
 from sfumato.budget import Budget
@@ -34,14 +35,9 @@ from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 from sfumato.errors import BudgetError, ColumnError
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
-from sfumato.tables import table
+from sfumato.tables import Table, table
 from sfumato.tables.parsing import messy
 from sfumato.wording import at_most
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.tables import Table
 
 __all__ = [
     "Choice",

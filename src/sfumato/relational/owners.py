@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +38,7 @@ from sfumato.columns.second_numbers import (
     perhaps_persons,
 )
 from sfumato.engines.protocol import KeepsText, Source, TextForm
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.relational.description import Dataset, Reference
@@ -46,9 +46,6 @@ from sfumato.relational.histories import of_two_persons
 from sfumato.relational.plan import Plan
 from sfumato.tables import Table, table
 from sfumato.tables.frames import ArrowSource
-
-if TYPE_CHECKING:
-    from sfumato.engines.sql_engine import SQLEngine
 
 __all__ = ["free_name", "moved_dates", "of_somebody", "without_names"]
 

@@ -37,8 +37,6 @@ from sfumato.errors import (
 from sfumato.files import file_fingerprint
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import duckdb
 
 __all__ = [
