@@ -1221,6 +1221,54 @@ def test_what_pseudonyms_of_anything_tell(hidden: str, person: str, tmp_path: Pa
     project.close()
 
 
+@pytest.mark.parametrize("m", [1, "all"])
+def test_linked_histories_tell_what_all_who_share_them_have(m: int | str, tmp_path: Path) -> None:
+    """Also where the release is read from its files, of which the certificate names the person."""
+    draw = np.random.default_rng(3)
+    frame = ill_persons({"a": "hf gh hg h " * 9, "b": "hf fg gh g " * 9})
+    frame["age"] = np.where(frame["grp"] == "a", 20, draw.choice([20, 30], len(frame)))
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    source, output = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    made = sf.anonymize(source, k=3, qi=["grp", "age"], person="who", linkable=True, m=m,
+                        key_file=write_key(tmp_path), output=output)  # fmt: skip
+    after = pd.read_csv(output)
+    expected = in_common(after, ["grp", "age"], together=m == "all")
+    assert expected
+    for release in (made, certified_release(output, sf.table(source))):
+        page = release_page(release, sf.table(source), ["ill"])
+        tone, answer = light_of(page, "What can be inferred about them")
+        assert (tone != "good", numbers(answer, [])) == (True, expected)
+        assert dict(page.facts)["smallest class (k)"] == f"{made.k} persons"
+        words = next(one for one in page.sections if one.title == "What it protects").paragraphs
+        assert "pseudonyms say which belong together" in words[-1]
+
+
+@pytest.mark.parametrize("verb", ["mask", "safe-harbor"])
+def test_rows_are_called_rows_where_persons_cannot_be_counted(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table whose rows are not at hand: what is not known of persons is never green."""
+    frame = ill_persons({"a": "hhf ffg ggh " * 6, "b": "hhff fgg ggh " * 6})
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    source, output = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    if verb == "mask":
+        sf.mask(source, measure="separation", beta=0.95, must_drop=["who"], output=output,
+                rows_are_people=True)  # fmt: skip
+    else:
+        sf.safe_harbor(source, drop=["who"], as_of=dt.date(2024, 1, 1), output=output)
+    monkeypatch.setattr("sfumato.report.pages.release.at_hand", lambda rows: False)
+    found = certified_release(output, sf.table(source))
+    page = release_page(found, sf.table(source), ["ill"], "who")
+    rows = sizes(frame, ["grp", "ill"]).min()
+    tone, answer = light_of(page, "Who can be found")
+    assert (tone, numbers(answer, [])) == ("warn", [f"{rows}"])
+    assert answer.startswith(f"At least {rows} rows look alike. How many persons")
+    assert light_of(page, "What can be inferred about them")[0] == "warn"
+    assert (page.tone, page.gauges) == ("warn", ())
+    assert dict(page.facts)["smallest class (k)"] == f"{rows} rows"
+    assert "persons could have any row" not in page_html(page)
+
+
 def test_what_a_safe_harbor_release_is_good_for(tmp_path: Path) -> None:
     """It names no quasi-identifiers: all columns are compared, by what their values became."""
     draw = np.random.default_rng(1)

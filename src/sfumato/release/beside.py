@@ -303,9 +303,11 @@ class Owned:
         own = self.entries.select(tuple(qi))
         return class_ids(own.arrays, own.cardinalities, entries=self.entries.entries)
 
-    def sharing(self, sets: Sequence[Sequence[str]], name: str) -> tuple[int, int]:
-        """Persons in classes of which everybody has the same value in some row, and of which nearly
-        all have it: those in which rows differ, since of the others rows tell it.
+    def sharing(
+        self, sets: Sequence[Sequence[str]], names: Sequence[str]
+    ) -> dict[str, tuple[int, int]]:
+        """By column the persons in classes of which everybody has the same value in some row, and
+        of which nearly all have it: those in which rows differ, since of the others rows tell it.
 
         Of rows that are linked a class is formed by whoever has the same rows, all of theirs.
 
@@ -314,41 +316,42 @@ class Owned:
         >>> import pyarrow as pa
         >>> seen = pa.table({"who": [1, 1, 2, 2], "age": [20] * 4, "ill": ["a", "b", "a", "c"]})
         >>> rows = table(seen).codes()
-        >>> Owned(rows, rows.column("who").astype(np.int64)).sharing([["age"]], "ill")
-        (2, 0)
+        >>> Owned(rows, rows.column("who").astype(np.int64)).sharing([["age"]], ["ill"])
+        {'ill': (2, 0)}
         """
-        each = [self._sharing(one, name) for one in sets]
-        return max((n for n, _ in each), default=0), max((n for _, n in each), default=0)
+        found = dict.fromkeys(names, (0, 0))
+        if self.persons == self.entries.rows and not self.linked:
+            return found  # rows tell it
+        for one in sets:
+            ids, number = self.classes(one)
+            if self.linked:
+                ids = _histories(ids, self.owners)[self.owners].astype(np.uint32)
+                number = int(ids.max(initial=0)) + 1
+            for name in names:
+                by_all, nearly = self._sharing(ids, number, name)
+                found[name] = max(found[name][0], by_all), max(found[name][1], nearly)
+        return found
 
-    def _sharing(self, qi: Sequence[str], name: str) -> tuple[int, int]:
-        ids, number = self.classes(qi)
-        codes = self.entries.column(name).astype(np.int64)
-        there = np.asarray(self.entries.values_of(name).is_valid())[codes]  # a missing one is none
-        if self.linked:
-            ids = _histories(ids, self.owners)[self.owners].astype(np.uint32)
-            number = int(ids.max(initial=0)) + 1
-        elif self.persons == self.entries.rows:
-            return 0, 0  # rows tell it
-        classes, codes, persons = ids.astype(np.int64)[there], codes[there], self.owners[there]
-        width, values = int(self.owners.max(initial=0)) + 1, len(self.entries.values_of(name))
-        inside = np.unique(classes * width + persons)
-        everybody = np.bincount(inside // width, minlength=number)
-        cells, place = np.unique(classes * values + codes, return_inverse=True)
-        held = np.bincount(np.unique(place * width + persons) // width, minlength=len(cells))
-        most, kinds = np.zeros(number, np.int64), np.bincount(cells // values, minlength=number)
-        np.maximum.at(most, cells // values, held)
-        told = everybody > 0 if self.linked else kinds > 1
+    def _sharing(self, ids: CodeArray, number: int, name: str) -> tuple[int, int]:
+        from sfumato.kernels import group_distinct, refine, representatives
+
+        codes, values = self.entries.column(name), self.entries.values_of(name)
+        there = np.asarray(values.is_valid())[codes]  # a missing value is none
+        classes, codes, who = ids[there], codes[there], self.owners[there].astype(np.uint32)
+        width = int(self.owners.max(initial=0)) + 1
+        everybody = np.asarray(group_distinct(classes, number, who, width))
+        cells, kinds = refine(classes, number, codes, len(values), ordered=False)
+        home = classes[np.asarray(representatives(cells, kinds), np.int64)]
+        most = np.zeros(number, np.int64)
+        np.maximum.at(most, home, np.asarray(group_distinct(cells, kinds, who, width), np.int64))
+        told = everybody > 0 if self.linked else np.bincount(home, minlength=number) > 1
         by_all = (most == everybody) & told
         nearly = (most >= NEARLY_ALL * everybody) & (most < everybody) & told
-        whose = inside // width
-        return (
-            len(np.unique(inside[by_all[whose]] % width)),
-            len(np.unique(inside[nearly[whose]] % width)),
-        )
+        return len(np.unique(who[by_all[classes]])), len(np.unique(who[nearly[classes]]))
 
 
 def pseudonyms_of(asked: object) -> tuple[str, ...]:
-    """Columns that were to be replaced by pseudonyms.
+    """Columns that were to be replaced by pseudonyms; of linked histories the person is.
 
     Examples
     --------
@@ -361,6 +364,8 @@ def pseudonyms_of(asked: object) -> tuple[str, ...]:
     named = said if isinstance(said, list | tuple) else ()
     marked = actions.items() if isinstance(actions, Mapping) else ()
     named = (*named, *(n for n, how in marked if isinstance(how, Mapping) and how.get("pseudonym")))
+    if asked.get("linkable") and asked.get("person"):
+        named = (*named, asked["person"])
     return tuple(dict.fromkeys(str(name) for name in named))
 
 
@@ -396,7 +401,7 @@ def about_persons(
     entries = read((*names, *hidden, *who), budget=budget)
     owners = promise.owners if promise.owners is not None else entries.column(promise.person)
     owned = Owned(entries, np.asarray(owners, np.int64))
-    found = {name: owned.sharing(promise.qi, name) for name in hidden}
+    found = owned.sharing(promise.qi, hidden)
     return found, tuple(
         f"{NOT_PROMISED}{said}; limit the share of one value, e.g. {spell('alpha', 0.5)}"
         for name in promise.sensitive

@@ -559,13 +559,14 @@ def _judged(found: Release, compared: Compared, person: str | None, owned: Owned
         risk, told = worst_risk(known), True  # the release itself does not say who is who
     if "linkable" in details:
         told = False  # it is told of single rows, and histories are promised
-    last, least = risk.after or risk, found.k or promised
+    last = risk.after or risk
+    least = (found.k if person in (None, found.asked.get("person")) else None) or promised
     if owned is not None and last.prosecutor:
         least = round(1 / last.prosecutor)
     elif not told and least:  # not told; at its highest it is that of the smallest class
         last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
     light, shown = _found(last, alone, person), _alike(found)
-    if owned is not None and least:
+    if person and least and not promised:
         shown = counted(least, "person")
     elif not least and after.k:
         shown = f"{after.k:,}{' rows' if person else ''}"
@@ -809,7 +810,8 @@ def _sharing(
     counts: list[tuple[str, str, int, int, int]] = []
     lacking = False
     if owned is not None:
-        counts += [("", name, *owned.sharing(sets, name), owned.persons) for name in hidden]
+        shared = owned.sharing(sets, hidden)
+        counts += [("", name, *shared[name], owned.persons) for name in hidden]
     elif person is not None and not found.asked.get("linkable"):
         told = found.details.get("persons") or {}
         by_all, nearly = (told.get(f"held_by_{who}") or {} for who in ("all", "nearly_all"))
@@ -826,11 +828,11 @@ def _sharing(
         rows = after.codes(list(dict.fromkeys((*(n for own in sets for n in own), *hidden, one))))
         known = np.asarray(rows.values_of(one).is_valid())[rows.column(one)]
         rows = rows.take(np.flatnonzero(known))  # rows without a pseudonym are nobody's
-        # Whoever knows some rows only, where whole histories are promised, knows their classes.
-        some = bool(found.asked.get("linkable") and found.asked.get("known_rows"))
-        linking = Owned(rows, rows.column(one).astype(np.int64), linked=not some)
-        by = "" if some else one
-        counts += [(by, name, *linking.sharing(sets, name), linking.persons) for name in hidden]
+        # Of somebody of whom one row may be known, it tells the class.
+        single = bool(found.asked.get("linkable")) and str(found.asked.get("m")) == "1"
+        linking = Owned(rows, rows.column(one).astype(np.int64), linked=not single)
+        by, shared = "" if single else one, linking.sharing(sets, hidden)
+        counts += [(by, name, *shared[name], linking.persons) for name in hidden]
     told = [
         sentence(said)
         for by, name, by_all, nearly, whole in counts
@@ -1031,7 +1033,7 @@ def _protection(
         words = [*_persons_before(judged, compared, person, by, k), *words]
     if len(compared.sets) > 1:
         words.append(OF_SETS)
-    if judged.linked:
+    if judged.linked or found.asked.get("linkable"):
         words.append(OF_LINKED)
     elif of_persons:
         words.append(OF_PERSONS)
