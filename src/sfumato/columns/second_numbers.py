@@ -20,8 +20,7 @@ from sfumato.columns.profile import FEW
 from sfumato.columns.recognise import GROUPS
 from sfumato.columns.vocabulary import words_of
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import BATCH_ROWS, Spelling
-from sfumato.engines.statements import BLANKS, SPELLINGS
+from sfumato.engines.protocol import BATCH_ROWS, BLANKS, SPELLINGS, Spelling
 from sfumato.errors import TooManyClassesError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.tables import Table

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH_ROWS",
+    "BLANKS",
     "MOST_COLUMNS",
+    "SPELLINGS",
     "Capabilities",
     "Column",
     "Engine",
@@ -149,6 +151,15 @@ class KeepsText(Protocol):
 
     def texts(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The cells of some columns as they stand in the file, null where there is nothing."""
+
+
+BLANKS = r"[\s\p{Z}\p{Cf}]+"
+SPELLINGS = (
+    (r"([\p{L}\p{N}])[\p{Pd}_/]+", r"\1"),
+    (r"([0-9])\.0+$", r"\1"),
+    (r"(^|[^0-9.,])0+([0-9])", r"\1\2"),
+)
+"""What people write in several ways, blanks and case aside, and what is left of it."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ import sqlglot
 import sqlglot.errors
 from sqlglot import exp
 
+from sfumato.engines.protocol import BLANKS, SPELLINGS, Column, Kind
 from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
     from sfumato.engines.parts import Parting
-    from sfumato.engines.protocol import Column, Kind
 
 __all__ = [
     "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",
@@ -382,15 +382,6 @@ def rows_of_words(rows: Rows, name: str, words: Iterable[str], limit: int) -> No
     found = exp.select(named(rows.key(name), "c0"), named(count_rows(), "count"))
     found = found.from_(rows.relation()).where(_close(rows, name).isin(*words))
     return found.group_by(rows.key(name)).limit(limit)
-
-
-BLANKS = r"[\s\p{Z}\p{Cf}]+"
-SPELLINGS = (
-    (r"([\p{L}\p{N}])[\p{Pd}_/]+", r"\1"),
-    (r"([0-9])\.0+$", r"\1"),
-    (r"(^|[^0-9.,])0+([0-9])", r"\1\2"),
-)
-"""What people write in several ways, blanks and case aside, and what is left of it."""
 
 
 def pairing(
