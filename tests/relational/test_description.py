@@ -157,5 +157,5 @@ def test_a_person_must_be_said_and_be_one_row_each(house: Path, key: Path) -> No
     (house / "dataset.toml").unlink()
     with pytest.raises(ParameterError, match="nobody said"):
         sf.relational.anonymize(house, **asked)
-    with pytest.raises(InputError, match="one person a row"):
+    with pytest.raises(InputError, match="one person per row"):
         sf.relational.anonymize(house, person="visits.patient_id", **asked)
