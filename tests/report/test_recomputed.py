@@ -298,7 +298,7 @@ def inferred(after: Frame, known: Sequence[str], sensitive: Sequence[str]) -> li
             if rows.any():
                 held = int(rows.sum())
                 found += [f"{held:,}", f"{len(after):,}", part(held / len(after)), *more]
-        if single and is_ordered(after[name]):
+        if single and (is_ordered(after[name]) or 2 * single > len(after)):
             found.append(f"{single:,}")
     return found
 

@@ -19,14 +19,16 @@ import sfumato as sf
 from cli_tools import sfumato
 from planted import QI, RARE_TEXTS, RESULTS, assert_nothing_rare, people
 from sfumato.errors import ParameterError
-from sfumato.report.charts import histogram, shares
+from sfumato.report.charts import class_sizes, histogram, shares
+from sfumato.report.diagrams import levels_svg
 from sfumato.report.drawing import picture as drawn_alone
-from sfumato.report.page import page_html
+from sfumato.report.page import Figure, Page, Section, body_html, page_html
 from sfumato.report.pages.people import _people, uniqueness_page
 from sfumato.report.pages.release import inferences, release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import _HOMES, page_of
 from sfumato.results import Result
+from sfumato.risks import alike
 
 
 @cache
@@ -434,3 +436,22 @@ def test_whoever_knows_an_exact_value_of_ones_own_finds_the_row(
     rows = sf.table(pa.table({"grp": ["a", "b"] * 20, "worth": worth}))
     (found,) = inferences(rows, ["grp"], ["worth"])
     assert found.single == single
+
+
+def test_a_lattice_of_which_few_nodes_were_looked_at_lies_in_its_picture() -> None:
+    levels = [[0, 0], [5, 4], [4, 5], [9, 9]]
+    lattice = {"levels": levels, "holds": [False, True, True, True], "optimal": 1}
+    picture = levels_svg(lattice, "Levels", said=str)
+    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
+    assert size is not None
+    for x, y in re.findall(r'<rect x="(-?\d+)" y="(-?\d+)"', picture):
+        assert 0 <= int(x) < int(size[1])
+        assert 0 <= int(y) < int(size[2])
+
+
+def test_marks_say_whole_numbers_as_pages_do() -> None:
+    ages = sf.table(pa.table({"age": [*range(14_021), *[99_999] * 20]}))
+    found = class_sizes("Rows", {"before": alike(ages, [["age"]])}, 5)
+    section = Section("s", (), [Figure("f", "", found)])
+    shown = body_html(Page("a", "", "b", "good", sections=[section]))
+    assert "rows: 14,021;" in shown

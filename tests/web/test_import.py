@@ -176,6 +176,8 @@ def test_sheets_and_statistical_files_can_be_opened(bench: Running, tmp_path: Pa
 def test_a_column_that_is_left_unread_is_turned_into_nothing() -> None:
     form = {"exclude": ["b"], "parse-0": ["date"], "parse-1": ["number"]}
     assert Reading.asked(form, ["a", "b"]).parse == {"a": "date"}
+    named = {"column-0": ["a"], "column-1": ["b"], "column-2": ["c"], "parse-1": ["number"]}
+    assert Reading.asked(named, ["a", "c"]).parse == {"b": "number"}  # of an older page
 
 
 def test_saved_words_that_are_none_are_refused(tmp_path: Path) -> None:

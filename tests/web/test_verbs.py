@@ -339,6 +339,9 @@ def test_a_node_of_the_lattice_is_looked_at_and_chosen(bench: Running, opened: P
     assert f"Levels {dearer.said[7:]}." in html.unescape(shown)
     bench.follow(bench.post(f"{base}/lattice", node=dearer.name))
     assert opened.choices.levels == dict(zip(lattice["columns"], dearer.levels, strict=True))
+    persons = [replace(node, of_rows=True) for node in nodes if node.k]
+    assert {node.risk for node in persons} == {None}  # of persons nothing is known
+    assert all(" rows alike" in node.said for node in persons if node.holds)
     (tried,) = opened.candidates
     assert (tried.k, tried.rows_left_out) == (dearer.k, dearer.left_out)
     assert tried.lost == pytest.approx(dearer.lost)

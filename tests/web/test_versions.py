@@ -6,6 +6,8 @@ import json
 import os
 import re
 import threading
+import time
+import uuid
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ import pandas as pd
 import pytest
 
 from sfumato.budget import Budget
+from sfumato.errors import ParameterError, SourceError
 from sfumato.release.publish import Release
 from sfumato.tables import Table
 from sfumato.web.candidates import (
@@ -24,7 +27,9 @@ from sfumato.web.candidates import (
     candidates_to,
     names_of,
 )
-from sfumato.web.choices import Choices
+from sfumato.web.choices import Choices, read_choices
+from sfumato.web.hierarchies import inferred
+from sfumato.web.jobs import Job
 from sfumato.web.project import Project, _demand
 from sfumato.web.rows import ORDERS, rows_of
 from workbench import PATIENCE, PEOPLE, ROLES, Running, answered, running
@@ -165,6 +170,141 @@ def test_a_page_that_is_out_of_date_takes_no_demand_back(bench: Running, opened:
     assert "changed on another page" in bench.post(knows, unit="rows", edition=edition[1]).text
     assert (opened.choices.unit, opened.choices.target) == ("clients", "illness")
     assert "Pages speak of clients." in bench.get(knows).text
+    for step, form in (("release", {}), ("utility", {"method": "mondrian"})):
+        shown = bench.get(f"/p/{opened.number}/{step}").text
+        edition = re.search(r'name="edition" value="(\d+)"', shown)
+        assert edition is not None
+        opened.decide(opened.choices.asking(k=opened.choices.k + 1))
+        late = bench.post(f"/p/{opened.number}/{step}", edition=edition[1], **form)
+        assert "changed on another page" in late.text
+    assert not opened.versions()
+
+
+def test_two_workbenches_do_not_undo_each_other(opened: Project) -> None:
+    other = Project(opened.source)
+    other.look(Budget())
+    other.decide(other.choices.asking(k=15))
+    with pytest.raises(SourceError, match="changed by another program"):
+        opened.decide(opened.choices.asking(k=7))
+    again = read_choices(opened.folder)
+    assert again is not None
+    assert again.k == 15
+    other.close()
+
+
+def test_a_protection_that_cannot_be_had_changes_nothing(
+    bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = f"/p/{opened.number}"
+    page = bench.follow(bench.post(f"{base}/release")).text
+    assert "Protect with l = 2" in page
+    before = opened.choices
+    monkeypatch.setattr("sfumato.anonymization.verb.anonymize", _refused)
+    bench.follow(bench.post(f"{base}/release", of="release", protect=2))
+    assert opened.choices == before
+    monkeypatch.undo()
+    place = opened.source.with_name("same.csv")  # two values cannot be had of one
+    place.write_text(PEOPLE.replace(",none", ",flu"))
+    same = Project(place)
+    same.look(Budget())
+    same.decide(replace(opened.choices))
+    same.release(Budget())
+    assert same.made is not None
+    assert same.made.shared == ()
+    assert "400 of 400 rows (100%) are in classes that hold one" in same.made.shown
+    same.close()
+
+
+def _refused(*args: object, **more: object) -> None:
+    raise ParameterError("this cannot be reached")
+
+
+def test_labels_of_trees_are_understood_another_day(bench: Running, opened: Project) -> None:
+    """Those that somebody made, and those that were inferred."""
+    base = f"/p/{opened.number}"
+    tree = inferred(opened.held("town")).group([0, 1], "coast")
+    own = replace(opened.choices, trees={"town": tree}, method="full-domain")
+    for at, choices in enumerate((own, replace(own, trees={})), 1):
+        name = f"release-{at}".removesuffix("-1")
+        opened.decide(replace(choices, k=2, levels={"age": 0, "sex": 0, "town": 1}))
+        bench.follow(bench.post(f"{base}/release"))
+        assert opened.made is not None
+        then = told_of_shapes(opened.made.shown)
+        opened._at_hand.clear()
+        opened.reopen(name, Budget())
+        assert told_of_shapes(opened.made.shown) == then
+        assert then
+
+
+def told_of_shapes(page: str) -> str:
+    """What is said of distributions before and after."""
+    part = page.partition("Distributions before and after")[2].partition("</section>")[0]
+    return re.sub(r"<svg.*?</svg>|<[^>]*>", "", part, flags=re.DOTALL)
+
+
+def test_the_tray_counts_by_the_clock(bench: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while something is compiled, which no time limit counts."""
+    job = Job("1", "Counting", "/")
+    assert job.in_tray()["elapsed"] == 0
+    job.began = time.monotonic() - 75
+    monkeypatch.setattr(type(job.budget), "elapsed", 7.0)
+    assert job.in_tray()["elapsed"] == 75
+
+
+def test_who_closes_a_table_is_told_what_ends(bench: Running, opened: Project) -> None:
+    assert "stops its work" not in bench.get("/").text
+    with opened.busy:
+        bench.post(f"/p/{opened.number}/release")
+        assert "stops its work" in bench.get("/").text
+    bench.follow(bench.post("/demo"))
+    assert "removes it with its releases" in bench.get("/").text
+
+
+def test_a_small_table_is_tried_with_each_k_it_can_have(tmp_path: Path) -> None:
+    rows = "".join(f"{row % 5},{row % 2}\n" for row in range(12))
+    (tmp_path / "few.csv").write_text(f"age,sex\n{rows}")
+    with running([tmp_path]) as bench:
+        bench.follow(bench.post("/open", table=str(tmp_path / "few.csv")))
+        (project,) = bench.workbench.projects.values()
+        roles = dict.fromkeys(("age", "sex"), "quasi-identifier")
+        project.decide(replace(project.choices, roles=roles))
+        base = f"/p/{project.number}"
+        bench.follow(bench.post(f"{base}/utility", method="mondrian", range=1))
+        assert sorted(one.choices.k for one in project.candidates) == [2, 3, 5, 10]
+        project.decide(replace(project.choices, sets=(("age",), ("sex",))))
+        page = bench.follow(bench.post(f"{base}/lattice")).text
+        assert "the lattice is listed for one set of columns" in page.lower()
+
+
+@pytest.mark.parametrize(
+    ("names", "person"),
+    [("PATIENT,ENCOUNTER", "PATIENT"), ("Surname,patient_id", "")],
+)
+def test_patients_are_counted_and_not_their_visits(names: str, person: str, tmp_path: Path) -> None:
+    first, second = names.split(",")
+    rows = "".join(
+        f"{uuid.UUID(int=n // 4)},{uuid.UUID(int=10_000 + n)},{n % 30},{n % 7}\n"
+        for n in range(400)
+    )
+    place = tmp_path / "visits.csv"
+    place.write_text(f"{first},{second},day,code\n{rows}")
+    project = Project(place)
+    project.look(Budget())
+    assert project.choices.person == person
+    project.close()
+
+
+def test_explore_says_who_is_alone_by_all_columns(bench: Running, opened: Project) -> None:
+    page = bench.follow(bench.get(f"/p/{opened.number}/explore")).text
+    assert "By all 3 columns" not in page  # nobody is
+    rows = "".join(f"{row % 17},{row % 13},{row % 11}\n" for row in range(900))
+    opened.source.with_name("odd.csv").write_text(f"age,size,weight\n{rows}")
+    bench.follow(bench.post("/open", table=str(opened.source.with_name("odd.csv"))))
+    project = next(p for p in bench.workbench.projects.values() if p is not opened)
+    roles = dict.fromkeys(project.table.columns, "quasi-identifier")
+    project.decide(replace(project.choices, roles=roles))
+    page = bench.follow(bench.get(f"/p/{project.number}/explore")).text
+    assert "By all 3 columns that others may know, 900 of 900 rows (100%) stand alone." in page
 
 
 def test_the_list_does_not_say_what_was_measured_of_other_files(

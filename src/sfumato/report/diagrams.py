@@ -330,9 +330,9 @@ def levels_svg(
     width = max(360, across * max(len(row) for row in rows.values()))
     height = step * (len(rows) - 1) + 70
     place = {
-        levels: (width * (at + 0.5) / len(row), height - 35 - step * up)
-        for up, row in rows.items()
-        for at, levels in enumerate(row)
+        levels: (width / 2 + across * (at - (len(rows[total]) - 1) / 2), height - 35 - step * up)
+        for up, total in enumerate(sorted(rows))  # of heights where no node is nothing is drawn
+        for at, levels in enumerate(rows[total])
     }
     lines = [
         f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{u:.0f}" y2="{v:.0f}"/>'

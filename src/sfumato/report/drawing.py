@@ -176,7 +176,10 @@ def told(encoding: Spec, rows: Sequence[Spec] = ()) -> list[Spec]:
         title = name if channel == "x2" else axis.get("title") or name
         entry: Spec = {"field": name, "title": title}
         if along.get("type") == "quantitative":
-            entry |= {"type": "quantitative", "format": axis.get("format", ",.4~g")}
+            held = [row[name] for row in rows if row.get(name) is not None]
+            whole = bool(held) and all(isinstance(value, int) for value in held)
+            written = axis.get("format", ",d" if whole else ",.6~r")
+            entry |= {"type": "quantitative", "format": written}
         if entry.get("format") == SHARES:
             said = {"field": f"{name}{AS_SAID}", "title": title}
             for row in (row for row in rows if row.get(name) is not None):

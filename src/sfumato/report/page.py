@@ -27,6 +27,7 @@ __all__ = [
     "body_html",
     "compact_html",
     "page_html",
+    "quoted",
     "tempered",
     "write_page",
 ]
@@ -140,7 +141,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["command"] = _command
-    environment.filters["quoted"] = _quoted
+    environment.filters["quoted"] = quoted
     return environment
 
 
@@ -150,7 +151,7 @@ def _command(step: str) -> tuple[str, str]:
     return (f"{said}:", f"sfumato {command}") if found else (step, "")
 
 
-def _quoted(text: str) -> Any:
+def quoted(text: str) -> Any:
     """Text for HTML; names between backticks are set as code."""
     from markupsafe import Markup, escape
 

@@ -130,7 +130,8 @@ class Workbench:
         tables = await run_in_threadpool(self.shelf.listed)
         projects = list(self.projects.values())
         closed = [one for one in tables if one.place not in [p.source for p in projects]]
-        return page("home.html.j2", begun=[one for one in closed if one.begun],
+        working = {one.after.split("/")[2] for one in self.jobs.running()}
+        return page("home.html.j2", working=working, begun=[one for one in closed if one.begun],
                     tables=[one for one in closed if not one.begun], projects=projects,
                     endings=ENDINGS, most=self.uploads.most)  # fmt: skip
 

@@ -138,6 +138,10 @@ WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 58, 128, 14, 46
 APART = 15
 """Between the names of two lines."""
+WORD = 90
+"""How wide a name is, about."""
+MOST_NAMED = 8
+"""Lines that are named, single points among them; of more only those that are lines."""
 
 
 @dataclass(frozen=True)
@@ -200,14 +204,17 @@ def plot(points: Sequence[Point], joined: Sequence[tuple[str, Sequence[Point]]])
         return HEIGHT - BOTTOM - lost / most * (HEIGHT - TOP - BOTTOM)
 
     parts = [_grid(most, y), _ticks(ks, x)]
-    lowest = -math.inf
+    named: list[tuple[float, float]] = []
     for name, line in sorted(joined, key=lambda one: y(one[1][-1].lost)):
         way = " ".join(f"{x(point.k):.1f},{y(point.lost):.1f}" for point in line)
-        end = line[-1]
-        lowest = max(lowest + APART, y(end.lost) + 4)
+        across, down = x(line[-1].k) + 12, y(line[-1].lost) + 4
+        for other, above in named:  # from top to bottom: below those it would cover
+            if abs(other - across) < WORD and down < above + APART:
+                down = above + APART
+        named.append((across, down))
         parts.append(
-            f'<polyline points="{way}"/><text class="name" x="{x(end.k) + 12:.1f}" '
-            f'y="{lowest:.1f}">{html.escape(name)}</text>'
+            f'<polyline points="{way}"/><text class="name" x="{across:.1f}" '
+            f'y="{down:.1f}">{html.escape(name)}</text>'
         )
     for point in points:
         said, across, down = html.escape(point.said), x(point.k), y(point.lost)
@@ -238,7 +245,8 @@ def _lines(points: Sequence[Candidate]) -> list[list[Candidate]]:
                 break
         else:
             groups.append((plain, [candidate]))
-    return [sorted(m, key=lambda c: (c.k or 1, c.lost)) for _, m in groups if len(m) > 1]
+    least = 2 if len(groups) > MOST_NAMED else 1
+    return [sorted(m, key=lambda c: (c.k or 1, c.lost)) for _, m in groups if len(m) >= least]
 
 
 def _grid(most: float, y: Callable[[float], float]) -> str:

@@ -37,6 +37,8 @@ class Job:
     doing: str = "waiting"
     share: float | None = None
     problem: str | None = None
+    began: float | None = None
+    """When it came to its turn, by `time.monotonic`."""
     ended: float | None = None
     """When it came to its end, by `time.monotonic`; None of one that never began."""
     budget: Budget = field(default_factory=Budget)
@@ -53,9 +55,10 @@ class Job:
 
     def in_tray(self) -> dict[str, Any]:
         """What every page is told while it runs, and pages that are older once it has ended."""
+        lasted = 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
         return {"number": self.number, "title": self.title, "table": self.table,
                 "doing": self.doing, "share": self.share, "keeps": self.keeps,
-                "elapsed": round(self.budget.elapsed), "state": self.state}  # fmt: skip
+                "elapsed": round(lasted), "state": self.state}  # fmt: skip
 
 
 def told(error: Exception) -> str:
@@ -174,6 +177,7 @@ class Jobs:
         if job.budget.spent():
             job.state = "cancelled"
             return
+        job.began = time.monotonic()
         job.state = "running"
         state = cls._work(job, work)
         job.ended = time.monotonic()  # before anybody sees that it has

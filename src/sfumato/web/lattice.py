@@ -44,11 +44,13 @@ class Node:
     lost: float | None
     left_out: int | None
     best: bool
+    of_rows: bool = False
+    """Whether `k` counts rows where persons count: then nothing is known of the risk."""
 
     @property
     def risk(self) -> float | None:
         """The highest risk: one over the smallest class."""
-        return None if not self.k else 1 / self.k
+        return None if not self.k or self.of_rows else 1 / self.k
 
     @property
     def said(self) -> str:
@@ -59,7 +61,8 @@ class Node:
         left = counted(self.left_out or 0, "row")
         if not self.holds:
             return f"levels {self.name}: {told}, {left} would be left out"
-        alike = "nobody is left" if self.k is None else f"at least {self.k:,} alike"
+        rows = " rows" * self.of_rows
+        alike = "nobody is left" if self.k is None else f"at least {self.k:,}{rows} alike"
         return f"levels {self.name}: {told}, {alike}, {percent(self.lost)} lost, {left} left out"
 
     @property
@@ -116,6 +119,7 @@ class Levels:
         if lattice is None:
             return page("lattice.html.j2", **around, lattice=None)
         nodes = await run_in_threadpool(nodes_of, lattice)
+        nodes = [replace(node, of_rows=bool(choices.person)) for node in nodes]
         known = {node.levels: node for node in nodes}
         wanted = _place(request.query_params.get("node", "")) or next(
             n.levels for n in nodes if n.best
@@ -208,11 +212,11 @@ def _drawn(
         Point(node.k, node.lost, node.said, link(node.levels),
               "chosen" if node.levels == wanted else "tried")
         for node in nodes
-        if node.holds and node.k is not None and node.lost is not None
+        if node.holds and node.k is not None and node.lost is not None and not node.of_rows
     ][:MOST_LEVELS]  # fmt: skip
     others = points_of(project.candidates, choices, f"/p/{project.number}/utility", "other")
     with counting(choices.unit):
-        return picture, plot([*points, *others], [_frontier(points)])
+        return picture, plot([*points, *others], [_frontier(points)]) if points else ""
 
 
 def _frontier(points: Sequence[Point]) -> tuple[str, list[Point]]:

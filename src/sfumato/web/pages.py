@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.check import ModelFinding
 from sfumato.quasi.scan import ColumnScan
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Grid, Page, Section, Tone, tempered
+from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
@@ -81,7 +81,7 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"named": _named, "percent": percent, "at_most": at_most}
+    found.filters |= {"named": _named, "percent": percent, "at_most": at_most, "coded": quoted}
     return found
 
 
@@ -271,7 +271,11 @@ def explore(project: Project, choices: Choices) -> Page:
     """Who can be found in the table, and by which columns."""
     page = scan_page(project.explore(choices, Budget()))
     kept = [section for section in page.sections if section.title != "What to do next"]
-    beside = (OF_ALL,) if len(choices.known) > 1 else ()
+    beside = [OF_ALL] if len(choices.known) > 1 else []
+    sizes = project.alike_now(((choices.qi,), choices.person)) if len(choices.qi) > 1 else None
+    if sizes is not None and sizes.alone:
+        told = among(sizes.alone, sizes.total, sizes.who, does="stand alone", share=True)
+        beside.append(f"By all {len(choices.qi)} columns that others may know, {told}.")
     return replace(page, sections=kept, beside=beside)
 
 

@@ -23,11 +23,12 @@ import tomli_w
 from sfumato.budget import Budget
 from sfumato.columns.persons import person_columns
 from sfumato.columns.profile import Profile, profile
-from sfumato.columns.recognise import recognise_columns
+from sfumato.columns.recognise import named_after_people, recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
 from sfumato.files import held, keep_only, make_folder, read_unlinked, write_text
+from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import names_same, read_secret, write_secret
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
@@ -61,7 +62,7 @@ from sfumato.web.kept import (
 from sfumato.web.reading import FirstRows, Reading, in_page_words
 from sfumato.wording import counted, counting, phrase, sentence
 
-__all__ = ["Answered", "Decided", "Made", "Project", "Version"]
+__all__ = ["Answered", "Decided", "Made", "Project", "Version", "in_time"]
 
 MOST_UNDO = 50
 MOST_CANDIDATES = 24
@@ -242,6 +243,8 @@ class Project:
     _closed: bool = False
     _seen: Stamp | None = None
     """The file as it was when it was looked at."""
+    _saved: Stamp | None = None
+    """The file of the decisions as it was read or written here."""
     _print: str | None = None
     """The fingerprint of that file, once there are releases to compare with."""
     _look: Profile | None = None
@@ -312,6 +315,7 @@ class Project:
             budget.progress("guessing roles")
             columns = describe(look)
             self._recognise(opened)
+            self._saved = _stamp_of(self.folder / "project.toml")
             saved = read_choices(self.folder)
             likely = "" if saved else self._likely_person(opened, look, budget)
         self._take(asked, opened, look, first, columns, saved or Choices(person=likely))
@@ -387,9 +391,14 @@ class Project:
     @staticmethod
     def _likely_person(opened: Table, look: Profile, budget: Budget) -> str:
         """The column that seems to name persons with several rows, if every row has somebody."""
-        found = person_columns(opened, look, recognise_columns(look), budget)
-        held = {facts.name for facts in look.facts if not facts.nulls}
-        return next((one.name for one in found if one.name in held), "")
+        roles = recognise_columns(look)
+        whole = {facts.name: facts for facts in look.facts if not facts.nulls}
+        named = {n: one.classes for n, one in whole.items() if named_after_people(n)}
+        told = [n for n in named if "name" not in (roles[n].what or "")]  # there are namesakes
+        if told and max(named.values()) < look.rows:  # each has several rows, whatever depends
+            return min(told, key=lambda name: named[name])
+        found = person_columns(opened, look, roles, budget)
+        return next((one.name for one in found if one.name in whole), "")
 
     def decide(self, choices: Choices, edition: int | None = None) -> Decided:
         """Take a decision; it is saved, and can be taken back.
@@ -406,7 +415,7 @@ class Project:
             choices = change(before.choices)
             self._check(choices)
             if choices != before.choices or choices.unit != before.choices.unit:
-                _in_time(edition, before)
+                in_time(edition, before)
                 self._save(choices)
                 earlier = (before.choices, *before.earlier)[:MOST_UNDO]
                 self.decided = Decided(choices, before.edition + 1, earlier)
@@ -416,7 +425,7 @@ class Project:
         """Take the last decision back."""
         with self._changing:
             before = self.decided
-            _in_time(edition, before)
+            in_time(edition, before)
             if before.earlier:
                 choices, *earlier = before.earlier
                 self._save(choices)
@@ -590,6 +599,11 @@ class Project:
         """Let `full-domain` list its lattice, with what every node of a small one comes to."""
         from sfumato.anonymization.verb import anonymize
 
+        if len(choices.known) > 1:
+            raise ParameterError(
+                "the lattice is listed for one set of columns, and others may know one of several",
+                remedy="Try full-domain under Utility, which finds levels for all of them.",
+            )
         wanted = _searched(choices)
         with self._asking(budget):
             request = wanted.rehearsed().overridden({"every_node": True})
@@ -676,16 +690,17 @@ class Project:
         said = self.reading.said()
         return [*(self._file() or ())[:2], *([said] if said else [])]
 
-    def release(self, budget: Budget) -> None:
+    def release(self, budget: Budget, wanted: Choices | None = None) -> None:
         """Write the release, its certificate, its settings and its report; then verify it.
 
         It lies beside earlier ones: only one that was made with the same decisions is replaced.
+        Those that are `wanted`, and not decided yet, are once it is made.
         """
         from sfumato.anonymization.verb import anonymize
         from sfumato.release.verify import verify
 
         with self._asking(budget):
-            choices = self.choices
+            choices = wanted or self.choices
             self._make_folder()
             with held(self.folder) as home:
                 name = self._free_name(home, choices)
@@ -722,6 +737,8 @@ class Project:
             self._recognise(self.table)
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
+        if wanted is not None:
+            self.decide(wanted)
 
     def release_by(
         self, command: Callable[[str], str], make: Callable[..., Release], budget: Budget
@@ -796,10 +813,23 @@ class Project:
                     release = replace(made[1], destination=str(output))  # the same bytes
                 elif kept is not None:
                     release = kept.known_to(release)
+                if choices is not None and release.mapping is None:
+                    trees = {"trees": self._climbed(choices)}
+                    release = replace(release, details={**release.details, **trees})
                 reading = None if kept is None else kept.reading
                 repeats = kept is not None and kept.settings == digest(settings)
                 self._finish(name, choices, settings, release, holds, budget, reading, repeats)
             self._unreadable.discard(name)
+
+    def _climbed(self, choices: Choices) -> dict[str, Hierarchy]:
+        """The trees whose labels a release may show; of inferred ones those that can be."""
+        found = {name: tree.hierarchy for name, tree in choices.used_trees.items()}
+        for name in choices.qi if choices.infers_trees else ():
+            values, counts = counts_of(self.table, name)
+            if name not in found and len(values) <= MOST_VALUES:
+                with suppress(SfumatoError):
+                    found[name] = inferred(Held(self.table.column(name), values, counts)).hierarchy
+        return found
 
     def _keep(self, made: Made, release: Release, page: Page, home: Path) -> None:
         """Keep what is known of a release that was just made, at hand and in the folder."""
@@ -834,7 +864,8 @@ class Project:
         release = replace(release, output=place, destination=place)
         shared = next((one.shared for one in page.lights if one.shared), ())
         single = next((one.single for one in page.lights if one.single), ())
-        shared = () if choices is None or choices.protects_sensitive else shared
+        same = any(one.name in hidden and one.values < 2 for one in self.columns)
+        shared = () if choices is None or choices.protects_sensitive or same else shared
         single = () if choices is None else single
         shown = body_html(page)
         seen = self._measured(name, choices)
@@ -987,7 +1018,15 @@ class Project:
     def _save(self, choices: Choices) -> None:
         self._require_open()
         self._make_folder()
+        place = self.folder / "project.toml"
+        if _stamp_of(place) not in (None, self._saved):
+            raise SourceError(
+                "the decisions were changed by another program, and nothing was done",
+                where=str(place),
+                remedy="Close the table and open it again to see them.",
+            )
         write_choices(choices, self.folder, self.source.name)
+        self._saved = _stamp_of(place)
 
     def _make_folder(self) -> None:
         try:
@@ -1118,7 +1157,8 @@ def _deciding(choices: Choices) -> tuple[Names, Names, str]:
     return choices.qi, choices.with_role("identifier"), choices.person
 
 
-def _in_time(edition: int | None, now: Decided) -> None:
+def in_time(edition: int | None, now: Decided) -> None:
+    """Refuse what a page asks that does not show the decisions of now."""
     if edition not in (None, now.edition):
         raise ParameterError(
             "the decisions were changed on another page, and nothing was done",

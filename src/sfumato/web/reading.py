@@ -111,13 +111,15 @@ class Reading:
 
     @classmethod
     def asked(cls, form: Mapping[str, Sequence[str]], names: Sequence[str]) -> Reading:
-        """What a page says about a file, whose columns are called so as it is read now."""
+        """What a page says about a file; its columns are called so where it does not name them."""
 
         def said(name: str) -> str:
             return form.get(name, [""])[0].strip(" ")
 
         delimiter = said("other_delimiter") or form.get("delimiter", [""])[0]
-        kinds = {name: said(f"parse-{at}") for at, name in enumerate(names)}
+        told = range(max(len(names), sum(name.startswith("column-") for name in form)))
+        called = [form.get(f"column-{at}", names[at : at + 1]) for at in told]
+        kinds = {one[0]: said(f"parse-{at}") for at, one in enumerate(called) if one}
         unnamed = ("",) if "unnamed" in form else ()
         exclude = (*_listed(said("exclude")), *unnamed)
         return cls(

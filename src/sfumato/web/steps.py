@@ -22,7 +22,7 @@ from sfumato.web.candidates import best_of, curve, names_of
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, Choices, methods
 from sfumato.web.jobs import Job
 from sfumato.web.pages import Form, edition_of, form_of, frame, number_or_none, page, to, whole
-from sfumato.web.project import MOST_AT_HAND, Decided, Project
+from sfumato.web.project import MOST_AT_HAND, Decided, Project, in_time
 from sfumato.web.reading import DELIMITERS, KINDS, Reading
 from sfumato.web.rows import ORDERS, rows_of
 from sfumato.web.verbs import VERBS
@@ -228,6 +228,7 @@ class Steps:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
         keys = await run_in_threadpool(self.bench.shelf.keys)
+        in_time(edition_of(form), decided)
         if "method" not in form:
             raise ParameterError("no method is ticked", remedy="Tick at least one.")
         decided = await run_in_threadpool(  # levels of a node are searched for again
@@ -238,11 +239,14 @@ class Steps:
         others = [name for name in form.get("method", []) if name != chosen.method]
         ways = [*(replace(chosen, method=name) for name in others), chosen]
         ranged = bool(form.get("range", [""])[0])
-        ks = [*(k for k in RANGE if k != chosen.k), chosen.k] if ranged else [chosen.k]
+        sizes = await run_in_threadpool(project.alike_now, chosen.counted)
+        whole = project.rows if sizes is None else sizes.total
+        some = [k for k in RANGE if k <= whole]
+        ks = [*(k for k in some if k != chosen.k), chosen.k] if ranged else [chosen.k]
         # What is chosen comes last, where the list of candidates begins.
         tried = [way.asking(k=k) for way in ways for k in ks]
         named = phrase([way.method for way in ways], len(ways))
-        with_k = f"k from {RANGE[0]} to {RANGE[-1]}" if ranged else chosen.demand
+        with_k = f"k from {min(ks)} to {max(ks)}" if ranged else chosen.demand
         title = f"Trying {named} with {with_k}"
         return self.bench.start(
             title, project, "utility", lambda budget: project.try_out(tried, budget), True
@@ -337,25 +341,26 @@ class Steps:
     async def make_release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
+        in_time(edition_of(form), decided)
+        wanted, choices = None, decided.choices
         if "protect" in form or "blur" in form:
             made = project.made
             if made is None or made.choices is None or form.get("of") != [made.name]:
                 raise ParameterError(
                     "another release is shown by now", remedy="Load its page again."
                 )
-            wanted = _protected(made.choices, form)
-            decided = await run_in_threadpool(project.decide, wanted)
-        await run_in_threadpool(self.bench.may_open, decided.choices)
-        key = decided.choices.key_file
-        if decided.choices.replaced and key:
+            wanted = choices = _protected(made.choices, form)
+        await run_in_threadpool(self.bench.may_open, choices)
+        key = choices.key_file
+        if choices.replaced and key:
             keys = await run_in_threadpool(self.bench.shelf.keys)
             if key not in map(str, keys):  # a project may have been made elsewhere
                 raise ParameterError(
                     "the key of the pseudonyms is not in the folders that were opened",
                     remedy="Choose another under Configure, or name its folder.",
                 )
-        title = f"Making the release: {decided.choices.way}"
-        return self.bench.start(title, project, "release", project.release, True)
+        return self.bench.start(f"Making the release: {choices.way}", project, "release",
+                                lambda budget: project.release(budget, wanted), True)  # fmt: skip
 
     async def file(self, request: Request) -> Response:
         project = self.bench.project(request)

@@ -24,7 +24,7 @@ from sfumato.budget import Budget
 from sfumato.engines.parts import Parted
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.errors import HierarchyError, ParameterError
-from sfumato.hierarchy import ValueSets
+from sfumato.hierarchy import Hierarchy, ValueSets
 from sfumato.kernels import class_ids, group_distinct, group_min
 from sfumato.keyfiles import names_same
 from sfumato.release.beside import (
@@ -108,6 +108,8 @@ class Compared:
     """Sets of columns that others may know, as they are before."""
     begun: frozenset[str] = frozenset()
     """Columns of which the release shows how their values begin."""
+    trees: Mapping[str, Hierarchy] = field(default_factory=dict)
+    """Trees whose labels the release may show, where the mapping is not at hand."""
     _moves: dict[str, Moves | None] = field(default_factory=dict)
 
     @property
@@ -215,14 +217,30 @@ class Compared:
         texts = as_text(values)
         found: dict[Text, Sequence[Text]] = {text: (text,) for text in texts}
         sets = ValueSets(values, name)
+        grouped = _grouped(self.trees[name]) if name in self.trees else {}
         for label in self.texts("after", name):
-            if label is None or label in found:
+            if label is None or label in found or _is_star(label):
+                continue
+            if label in grouped:
+                found[label] = [text for text in texts if text in grouped[label]]
                 continue
             if name in self.begun:
                 found[label] = [text for text in texts if text and text.startswith(label)]
             elif label.startswith("{"):
                 found[label] = _set_of(sets, label, texts)
         return found
+
+    def unknown(self, name: str) -> bool:
+        """Whether there are labels of which nobody here knows what they stand for."""
+        if self.moves(name) is not None:
+            return False
+        values, _ = counts_of(self.before, name)
+        known, numbers = self._members(name, values), _is_number(values.type)
+        return any(
+            rows and not known.get(label) and not _is_star(label)
+            and not (numbers and number_ends(label, whole=False))
+            for label, rows in self._told(name).items()
+        )  # fmt: skip
 
     def moves(self, name: str) -> Moves | None:
         """What each cell of a column became, where the mapping of the method is at hand."""
@@ -272,6 +290,16 @@ def _moves_of(step: Step, name: str) -> Moves:
 def _is_star(text: Text) -> bool:
     """Whether a cell says nothing: stars, several where the column holds one, or nothing at all."""
     return text is None or bool(text and not text.strip(STAR))
+
+
+def _grouped(tree: Hierarchy) -> dict[Text, set[Text]]:
+    """The values under every label of a tree; of a label on several levels, all of them."""
+    leaves, *levels = (as_text(level) for level in tree.levels())
+    found: dict[Text, set[Text]] = defaultdict(set)
+    for level in levels:
+        for leaf, label in zip(leaves, level, strict=True):
+            found[label].add(leaf)
+    return found
 
 
 def _set_of(sets: ValueSets, label: str, texts: Sequence[Text]) -> list[Text]:
@@ -363,6 +391,8 @@ MEASURES = {
         "the same, column by column: a row pays for those that read like it",
     ),
     "average_class_size": ("average class size", "rows that look alike, on average"),
+    "published_columns": ("published columns", "columns that are shown as they are"),
+    "weight": ("weight", "how much the published columns matter, summed"),
 }
 """Names and meanings of measures."""
 OF_FIRST = ("discernibility", "average_class_size")
@@ -975,7 +1005,8 @@ def _compared(found: Release, before: Table, after: Table) -> Compared:
     then = tuple(tuple(n for n in known if n in one or n in gone) for one in sets)
     now = [[name for name in one if name in after.columns] for one in sets]
     sizes = {"before": alike(before, then), "after": alike(after, now)}
-    return Compared(before, after, known, sizes, found.mapping, then, _begun(found))
+    trees = found.details.get("trees", {})
+    return Compared(before, after, known, sizes, found.mapping, then, _begun(found), trees)
 
 
 def _begun(found: Release) -> frozenset[str]:
@@ -1115,12 +1146,14 @@ def _shapes(compared: Compared) -> list[Section]:
     Of many columns those that moved most are drawn; of the others it is said how far they moved.
     """
     found: dict[str, tuple[float, Figure]] = {}
-    same, bare = [], []
+    same, bare, unread = [], [], []
     for name in compared.both:
         if not compared.is_small(name):
             bare.append(name)
         elif compared.fate(name).get("as it was") == 1:
             same.append(name)
+        elif compared.unknown(name):
+            unread.append(name)
         elif (drawn := _shape(compared, name)) is not None:
             found[name] = drawn
         else:
@@ -1155,6 +1188,11 @@ def _shapes(compared: Compared) -> list[Section]:
         words.append(f"Every cell of {phrase(same)} is as it was.")
     if bare:
         words.append(f"Not drawn, since hardly any value is held by many rows: {phrase(bare)}.")
+    if unread:
+        words.append(
+            "Not drawn, since only whoever made the release knows what its labels stand for: "
+            f"{phrase(unread)}."
+        )
     if not words:
         return []
     return [Section("Distributions before and after", words, figures, grids)]
@@ -1210,7 +1248,7 @@ def _apart(moved: float, how: str = "") -> str:
     if math.isinf(moved):
         return "Nothing of it is left in the release."
     if moved < 1e-9:
-        return "The two are the same."
+        return f"The two are the same{how}."
     return f"To turn one into the other, {percent(moved)} of the rows would have to move{how}."
 
 
