@@ -305,6 +305,11 @@ def test_explore_says_who_is_alone_by_all_columns(bench: Running, opened: Projec
     project.decide(replace(project.choices, roles=roles))
     page = bench.follow(bench.get(f"/p/{project.number}/explore")).text
     assert "By all 3 columns that others may know, 900 of 900 rows (100%) stand alone." in page
+    project.decide(replace(project.choices, roles={**roles, "size": "identifier"}))
+    page = bench.follow(bench.get(f"/p/{project.number}/explore")).text
+    assert "<td>left out</td>" in page  # by decision: it points at nobody
+    assert "point at one person" not in page
+    assert "Roles are as decided under Configure." in page
 
 
 def test_the_list_does_not_say_what_was_measured_of_other_files(

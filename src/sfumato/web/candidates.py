@@ -262,11 +262,11 @@ def _grid(most: float, y: Callable[[float], float]) -> str:
 
 
 def _ticks(ks: Sequence[int], x: Callable[[int], float]) -> str:
-    placed: list[float] = []
-    texts = []
+    end, texts = -math.inf, []
     for k in sorted(set(ks)):
-        if not placed or x(k) - placed[-1] > 30:
-            placed.append(x(k))
+        half = 4 * len(f"{k:,}")
+        if x(k) - half > end:
+            end = x(k) + half + 6
             texts.append(
                 f'<text x="{x(k):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{k:,}</text>'
             )

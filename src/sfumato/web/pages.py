@@ -269,7 +269,9 @@ def _along(choices: Choices) -> str:
 @_in_units
 def explore(project: Project, choices: Choices) -> Page:
     """Who can be found in the table, and by which columns."""
-    page = scan_page(project.explore(choices, Budget()))
+    guessed = [column.name for column in project.columns if column.role == "identifier"]
+    left_out = [name for name in choices.with_role("identifier") if name not in guessed]
+    page = scan_page(project.explore(choices, Budget()), left_out)
     kept = [section for section in page.sections if section.title != "What to do next"]
     beside = [OF_ALL] if len(choices.known) > 1 else []
     sizes = project.alike_now(((choices.qi,), choices.person)) if len(choices.qi) > 1 else None

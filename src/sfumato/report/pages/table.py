@@ -360,13 +360,13 @@ def combinations_of(found: Scan) -> list[Figure]:
     ]
 
 
-def columns_of(found: Scan) -> list[Section]:
+def columns_of(found: Scan, left_out: Sequence[str] | None = None) -> list[Section]:
     """The table of columns."""
     heads = ("column", "role", "type", "values", "missing", "alone", "why")
     rows = [
         (
             column.name,
-            ROLES.get(column.role, column.role),
+            "left out" if column.name in (left_out or ()) else ROLES.get(column.role, column.role),
             column.type,
             f"{column.values:,}",
             f"{column.nulls:,}",
@@ -376,10 +376,12 @@ def columns_of(found: Scan) -> list[Section]:
         for column in found.columns
     ]
     grid = Grid(heads, rows, frozenset({3, 4, 5}))
-    say = (
-        "Roles are guesses from names and content; correct them where you know better. What others "
-        "may know are quasi-identifiers, what is worth hiding is sensitive, and what points at one "
-        "person is an identifier."
+    say = "Roles are as decided under Configure."
+    if left_out is None:
+        say = "Roles are guesses from names and content; correct them where you know better."
+    say += (
+        " What others may know are quasi-identifiers, what is worth hiding is sensitive, and what "
+        "points at one person is an identifier."
     )
     return [Section("The columns", [say], grids=[grid])]
 
@@ -390,9 +392,13 @@ def next_of(found: Scan) -> list[Section]:
     return [Section("What to do next", steps=steps)] if steps else []
 
 
-def scan_summary(found: Scan) -> Page:
-    """What is said of a first look."""
-    direct = found.with_role("identifier")
+def scan_summary(found: Scan, left_out: Sequence[str] | None = None) -> Page:
+    """What is said of a first look.
+
+    `left_out` are columns that somebody decided to leave out though they point at nobody; None
+    where nothing was decided, and roles are guesses.
+    """
+    direct = [name for name in found.with_role("identifier") if name not in (left_out or ())]
     strongest = max((*found.combinations, *found.ladder), key=lambda m: m.unique, default=None)
     said = []
     if direct:
@@ -440,8 +446,8 @@ def scan_summary(found: Scan) -> Page:
     )
 
 
-def scan_page(found: Scan) -> Page:
-    """The page of a first look."""
+def scan_page(found: Scan, left_out: Sequence[str] | None = None) -> Page:
+    """The page of a first look; see `scan_summary`."""
     figures = [*ladder_of(found), *combinations_of(found)] if found.rows else []
     apart = [c.name for c in found.columns if c.role == "quasi-identifier" and "key" in c.flags]
     words = []
@@ -452,4 +458,5 @@ def scan_page(found: Scan) -> Page:
             "any other column: the combinations are those of the other columns."
         ]
     sections = [Section("Who can be found", words, figures)] if figures or words else []
-    return replace(scan_summary(found), sections=[*sections, *columns_of(found), *next_of(found)])
+    listed = columns_of(found, left_out)
+    return replace(scan_summary(found, left_out), sections=[*sections, *listed, *next_of(found)])
