@@ -223,7 +223,7 @@ def test_only_what_can_be_meant_is_offered(bench: Running, opened: Project) -> N
 def test_what_is_kept_is_not_left_out_too(bench: Running, opened: Project) -> None:
     both = {"keep": ["town", "illness"], "drop": ["town"]}
     told = bench.follow(bench.post(f"/p/{opened.number}/ask/safe-harbor", **both)).text
-    assert "column `town` is to be kept and to be dropped" in told.lower()
+    assert "column <code>town</code> is to be kept and to be dropped" in told.lower()
     assert not opened.answers
 
 
@@ -431,6 +431,12 @@ def test_every_row_matches_people_of_a_population(
     )
     found = sf.attack(str(opened.folder / "release.csv"), asked["population"], on=KNOWN, k=12)
     assert found.k_map
+    Path(asked["population"]).rename(tmp_path / "gone.txt")
+    page = bench.follow(bench.get(f"{base}/release")).text
+    assert "Not checked again" in page
+    assert "without register.csv, which is not here" in page
+    assert "Do not publish it" not in page
+    (tmp_path / "gone.txt").rename(asked["population"])
     for wrong in ({"k_map": 12}, {"population": asked["population"]},
                   {"k_map": 12, "population": "/etc/passwd"}, {"target": "nobody"}):  # fmt: skip
         assert bench.post(f"{base}/knowledge", **wrong).status == 400

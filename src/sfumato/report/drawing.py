@@ -178,7 +178,7 @@ def told(encoding: Spec, rows: Sequence[Spec] = ()) -> list[Spec]:
         if along.get("type") == "quantitative":
             held = [row[name] for row in rows if row.get(name) is not None]
             whole = bool(held) and all(isinstance(value, int) for value in held)
-            written = axis.get("format", ",d" if whole else ",.6~r")
+            written = axis.get("format", ",d" if whole else ",.4~r")
             entry |= {"type": "quantitative", "format": written}
         if entry.get("format") == SHARES:
             said = {"field": f"{name}{AS_SAID}", "title": title}

@@ -277,7 +277,8 @@ def explore(project: Project, choices: Choices) -> Page:
     sizes = project.alike_now(((choices.qi,), choices.person)) if len(choices.qi) > 1 else None
     if sizes is not None and sizes.alone:
         told = among(sizes.alone, sizes.total, sizes.who, does="stand alone", share=True)
-        beside.append(f"By all {len(choices.qi)} columns that others may know, {told}.")
+        if f"{sizes.alone:,} of {sizes.total:,} " not in page.verdict:
+            beside.append(f"By all {len(choices.qi)} columns that others may know, {told}.")
     return replace(page, sections=kept, beside=beside)
 
 

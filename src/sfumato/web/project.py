@@ -33,6 +33,7 @@ from sfumato.keyfiles import names_same, read_secret, write_secret
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.certificate import Certificate
+from sfumato.release.promise import Finding
 from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import Page, body_html, write_page
@@ -806,11 +807,15 @@ class Project:
                 if choices is not None and choices.population in map(str, tables):
                     asked = _matched(choices, home / f"{name}.hierarchies")
                 release = certified_release(output, self.table, budget=budget, **asked)
+                alone = not asked and choices is not None and choices.k_map is not None
+                if alone and choices is not None:
+                    release = _without_people(release, choices)
                 holds = not any(finding.broken for finding in release.findings)
                 kept = Kept.read(home, name, output.name)
                 made = self._at_hand.get(name)
                 if holds and made is not None and made[0] == digest_of(home, output.name):
-                    release = replace(made[1], destination=str(output))  # the same bytes
+                    told = release.findings if alone else made[1].findings  # the same bytes
+                    release = replace(made[1], destination=str(output), findings=told)
                 elif kept is not None:
                     release = kept.known_to(release)
                 if choices is not None and release.mapping is None:
@@ -1112,6 +1117,15 @@ def _matched(choices: Choices, trees: Path) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {"population": choices.population}
     return {**found, "hierarchies": str(trees)} if choices.used_trees else found
+
+
+def _without_people(release: Release, choices: Choices) -> Release:
+    """A release of which a k-map cannot be checked again: the people are not at hand."""
+    people = f"k-map = {choices.k_map}, without {Path(choices.population).name}, which is not here"
+    found = Finding("k-map", True, f"not checked: {people}", {"not_checked": [people]})
+    return replace(
+        release, findings=tuple(found if f.check == "k-map" else f for f in release.findings)
+    )
 
 
 def _make_key(place: Path) -> None:

@@ -71,10 +71,10 @@ class Listed:
         written: list[float] = []
         begun = False
         with suppress(OSError):
-            begun = folder.is_dir() and not folder.is_symlink() and any(folder.iterdir())
-            if begun:
+            if folder.is_dir() and not folder.is_symlink():
                 found = folder.glob("release*.certificate.json")
                 written = [one.stat().st_mtime for one in found if not one.is_symlink()]
+                begun = bool(written) or (folder / "project.toml").is_file()
         last = dt.date.fromtimestamp(max(written)).isoformat() if written else ""
         with suppress(OSError):
             return cls(place, place.stat().st_size, begun, len(written), last)

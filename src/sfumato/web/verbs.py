@@ -79,6 +79,8 @@ class Question:
     most: float = 1e12
     offers: Offer | None = None
     """What can be chosen, and how it is said."""
+    optional: bool = False
+    """Whether none need be ticked."""
 
     def first(self, around: Around) -> Any:
         """The answer to begin with."""
@@ -89,7 +91,7 @@ class Question:
         texts = form.get(self.name, [])
         if self.kind == "columns":
             ticked = tuple(name for name in self._offered(around) if name in texts)
-            if not ticked and self.usual != ():
+            if not ticked and not self.optional:
                 raise ParameterError(f"{self.label}: none is ticked", remedy="Tick at least one.")
             return ticked
         text = texts[0].strip() if texts else ""
@@ -426,8 +428,9 @@ VERBS = {
             "a person must decide is asked.",
             "sfumato.populations.safe_harbor:safe_harbor",
             (
-                Question("keep", "Keep as they are", "columns", (), offers=_all),
-                Question("drop", "Leave out in any case", "columns", (), offers=_all),
+                Question("keep", "Keep as they are", "columns", (), offers=_all, optional=True),
+                Question("drop", "Leave out in any case", "columns",
+                         lambda a: a.choices.with_role("identifier"), offers=_all, optional=True),
             ),
             lambda around, given: dict(given),
             writes=True,
@@ -442,7 +445,8 @@ VERBS = {
             (
                 Question("measure", "Ratio", "choice", _ratio, offers=lambda _: RATIOS),
                 Question("beta", "At most (β)", "number", 0.5, least=0, most=1),
-                Question("must_publish", "Must be published", "columns", (), offers=_published),
+                Question("must_publish", "Must be published", "columns", (), offers=_published,
+                         optional=True),
             ),
             lambda around, given: {
                 **given,

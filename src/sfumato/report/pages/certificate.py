@@ -226,6 +226,8 @@ def _figures(named: Mapping[str, Any]) -> str:
 
 def _asked(asked: Mapping[str, Any]) -> str:
     texts = [f"{n} {v}" for n, v in asked.items() if isinstance(v, str) and n != "method"]
+    levels = asked.get("levels") or {}
+    texts += [f"level {level} of {name}" for name, level in levels.items()]
     return ", ".join(part for part in (_figures(asked), *texts) if part) or "nothing more"
 
 

@@ -435,6 +435,8 @@ def release_summary(found: Release) -> Page:
     else:
         promises = shortened("; ".join(f.say for f in found.findings), _lists(found))
         verdict = f"The release keeps its promises. {promises[:1].upper()}{promises[1:]}."
+        if not promises:
+            tone, verdict = "warn", "Nothing was promised of it."
     cost = found.utility.get("ncp")
     facts = [
         ("rows published", f"{found.rows:,}"),
