@@ -325,7 +325,10 @@ def test_problems_are_sentences_that_name_what_pages_ask_for(bench: Running, ope
     assert "all the same: --rows-are-people on the command line." in said
     assert "=[" not in said
     assert "=True" not in said
-    for form, told in (({}, "No method is ticked."), ({"method": "x", "k": "x"}, "`k` is not a")):
+    for form, told in (
+        ({}, "No method is ticked."),
+        ({"method": "x", "k": "x"}, "<code>k</code> is not"),
+    ):
         assert f'<p class="verdict bad">{told}' in bench.post(f"{opened}/utility", **form).text
 
 
