@@ -869,7 +869,8 @@ class Project:
         release = replace(release, output=place, destination=place)
         shared = next((one.shared for one in page.lights if one.shared), ())
         single = next((one.single for one in page.lights if one.single), ())
-        same = any(one.name in hidden and one.values < 2 for one in self.columns)
+        worth = (choices or self.choices).with_role("sensitive")
+        same = any(one.name in worth and one.values < 2 for one in self.columns)
         shared = () if choices is None or choices.protects_sensitive or same else shared
         single = () if choices is None else single
         shown = body_html(page)
