@@ -57,7 +57,6 @@ from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Ton
 from sfumato.report.pages.certificate import ALIKE, actions_of, persons_promised, unnamed
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.risks import Alike, Risk, alike, risk_of_classes, risk_of_persons
-from sfumato.risks import risk as risk_of
 from sfumato.tables import Table, table
 from sfumato.wording import (
     among,
@@ -586,7 +585,7 @@ def _judged(found: Release, compared: Compared, person: str | None, owned: Owned
     promised = details.get("persons_promised")
     known: Sequence[Risk] = details.get("risk", ()) if details.get("persons") else ()
     if owned is not None:
-        known, alone = _risks_of(owned, compared, str(person))
+        known, alone = _risks_of(owned, compared)
     if known:
         risk, told = worst_risk(known), True  # the release itself does not say who is who
     if "linkable" in details:
@@ -628,19 +627,26 @@ def _owned(found: Release, compared: Compared, person: str | None) -> Owned | No
     return Owned(rows, before.codes([person]).arrays[0].astype(np.int64))
 
 
-def _risks_of(owned: Owned, compared: Compared, person: str) -> tuple[list[Risk], int]:
+def _risks_of(owned: Owned, compared: Compared) -> tuple[list[Risk], int]:
     """The risks of persons by each set, and how many have a row that is nobody else's."""
     who = owned.owners.astype(np.uint32)
     number = int(who.max(initial=0)) + 1
     smallest = np.full(number, np.iinfo(np.uint32).max, np.int64)
     told = []
     for one in compared.sets:
-        ids, classes = owned.classes([name for name in one if name in compared.after.columns])
-        sizes = group_distinct(ids, classes, who, number)
-        smallest = np.minimum(smallest, group_min(who, number, sizes[ids].astype(np.uint32)))
-        now = risk_of_persons(ids.astype(np.int64), owned.owners, sizes=sizes, rows=len(who))
-        then = risk_of(compared.before, [name for name in one if name != person], person=person)
-        told.append(replace(then, after=now))
+        both = []
+        now = [name for name in one if name in compared.after.columns]
+        for rows, names in (
+            (replace(owned, entries=compared.before.codes(one)), one),
+            (owned, now),
+        ):
+            ids, classes = rows.classes(names)
+            sizes = group_distinct(ids, classes, who, number)
+            least = group_min(who, number, sizes[ids].astype(np.uint32))
+            ids = ids.astype(np.int64)
+            both.append(risk_of_persons(ids, owned.owners, sizes=sizes, rows=len(who)))
+        smallest = np.minimum(smallest, least)
+        told.append(replace(both[0], after=both[1]))
     return told, int((smallest == 1).sum())
 
 
