@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import positions_of, sensitive_of
 from sfumato.anonymization.methods.lattice import _level_loss, level_groups
-from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.problem import Problem, positions_of, sensitive_of
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import holds, take_in
 from sfumato.privacy.rules import DISTINCT

@@ -86,15 +86,13 @@ def read_bytes(
         raise _refusal(path, what, error, kind) from None
 
 
-def require_file(
-    path: str | os.PathLike[str], what: str, *, kind: type[InputError] = SourceError
-) -> str:
+def require_file(path: str | os.PathLike[str], what: str) -> str:
     """The path itself, if a file of that name can be opened."""
     try:
         with open(path, "rb"):
             return os.fspath(path)
     except (OSError, ValueError) as error:
-        raise _refusal(path, what, error, kind) from None
+        raise _refusal(path, what, error, SourceError) from None
 
 
 def require_folder(

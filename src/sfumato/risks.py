@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
+from sfumato.engines.encoding import codes_among
+from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels import class_ids, group_distinct, group_min, representatives
+from sfumato.privacy.classes import matching_sizes
 from sfumato.privacy.models import require_missing
-from sfumato.privacy.wildcards import matching_sizes
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
@@ -35,6 +38,7 @@ __all__ = [
     "risk",
     "risk_of_classes",
     "risk_of_persons",
+    "sampling_weights",
     "write_risks",
 ]
 
@@ -219,10 +223,9 @@ def _households(
     """Households by the prosecutor's risks of their members: rows, or persons."""
     who = () if person is None else (person,)
     entries = opened.classes(tuple(dict.fromkeys((*qi, household, *who))), None, budget)
-    assert entries.counts is not None
     classes, number = _class_numbers(entries, qi)
     home = entries.column(household).astype(np.int64)
-    times = entries.counts
+    times = entries.row_counts
     if person is None:
         sizes = np.bincount(classes, weights=times, minlength=number)[classes]
     else:
@@ -321,16 +324,13 @@ def write_risks(
     ...     sf.table(f"{folder}/risks.parquet").to_arrow()["risk"].to_pylist()
     [0.5, 0.5, 1.0]
     """
-    from sfumato.engines.recoding import Cells, Recoding, Step
-
     opened = table(source, budget=budget)
     if "risk" in opened.columns:
         raise ColumnError(
             "the table already has a column `risk`", where=opened.name, remedy="Rename it."
         )
     entries = opened.classes(opened.require(qi), None, budget)
-    assert entries.counts is not None
-    rows = matching_sizes(entries) if require_missing(missing) else entries.counts
+    rows = matching_sizes(entries) if require_missing(missing) else entries.row_counts
     sizes, codes = np.unique(rows, return_inverse=True)
     step = Step(entries, {"risk": Cells(codes.astype(np.int64), pa.array(1.0 / sizes))})
     hidden = [c.name for c in opened.engine.schema() if c.name not in opened.columns]
@@ -354,9 +354,8 @@ def _detailed(
     """Risks where classes must be looked at one by one."""
     extra = tuple(name for name in (sampling_weight, person) if name is not None)
     entries = opened.classes(qi + extra, None, budget)
-    assert entries.counts is not None
     classes, number = _class_numbers(entries, qi)
-    counts = entries.counts
+    counts = entries.row_counts
     if person is not None:
         return _by_person(
             entries, classes, number, qi, threshold, sampling_weight, person, population
@@ -379,7 +378,6 @@ def _by_person(
     population: Table | None,
 ) -> Risk:
     """Risks of persons with several rows."""
-    assert entries.counts is not None
     who = entries.column(person).astype(np.int64)
     once = _once(classes, who, number)
     sizes = np.bincount(classes[once], minlength=number)
@@ -395,8 +393,6 @@ def _by_person(
 
 def _once(classes: Array, who: Array, number: int) -> Array:
     """A place for every class and person in it, however many rows (or weights) they have there."""
-    from sfumato.kernels import class_ids, representatives
-
     pair = (classes.astype(np.uint32), who.astype(np.uint32))
     sizes = (max(number, 1), int(who.max(initial=0)) + 1)
     return np.asarray(representatives(*class_ids(pair, sizes, entries=len(who))), dtype=np.int64)
@@ -426,8 +422,6 @@ def risk_of_persons(
     rows
         Rows of the table.
     """
-    from sfumato.kernels import group_distinct, group_min
-
     number, persons = (
         (int(classes.max()) + 1 if len(classes) else 0),
         (int(who.max()) + 1 if len(who) else 0),
@@ -469,7 +463,7 @@ def _outside(
 ) -> tuple[Array, str]:
     """Size of each class in the population, and where it is known from."""
     if sampling_weight is not None:
-        each = _numbers(entries.values_of(sampling_weight), sampling_weight)
+        each = sampling_weights(entries.values_of(sampling_weight), sampling_weight)
         weight = each[entries.column(sampling_weight).astype(np.int64)]
         total = np.bincount(classes, weights=weight * counts, minlength=number)
         return np.asarray(total), f"sampling weights in `{sampling_weight}`"
@@ -482,11 +476,7 @@ def _found_in(
     population: Table, entries: Codes, classes: Array, number: int, qi: tuple[str, ...]
 ) -> Array:
     """Rows of the population that agree with each class."""
-    from sfumato.engines.encoding import codes_among
-    from sfumato.kernels import class_ids
-
     people = population.classes(population.require(list(qi)))
-    assert people.counts is not None
     if not people.rows:
         raise ParameterError(
             "the population has no rows",
@@ -510,7 +500,7 @@ def _found_in(
     )
     cardinalities = tuple(len(entries.values_of(name)) for name in qi)
     ids, groups = class_ids(joined, cardinalities, entries=number + int(known.sum()))
-    rows = np.bincount(ids[number:], weights=people.counts[known], minlength=groups)
+    rows = np.bincount(ids[number:], weights=people.row_counts[known], minlength=groups)
     return np.asarray(rows[ids[:number]])
 
 
@@ -527,10 +517,7 @@ def _as_type(values: pa.Array, wanted: pa.DataType, name: str, where: str) -> pa
 
 
 def _class_numbers(entries: Codes, qi: tuple[str, ...]) -> tuple[Array, int]:
-    from sfumato.kernels import class_ids
-
-    chosen = entries.select(qi)
-    ids, number = class_ids(chosen.arrays, chosen.cardinalities, entries=entries.entries)
+    ids, number = entries.numbered(qi)
     return ids.astype(np.int64), number
 
 
@@ -539,7 +526,7 @@ def _exposed(sizes: Array, threshold: float) -> Array:
     return np.asarray(sizes * threshold < 1.0 - 1e-12)
 
 
-def _numbers(values: pa.Array, name: str) -> Array:
+def sampling_weights(values: pa.Array, name: str) -> Array:
     """Sampling weights as numbers."""
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
@@ -648,25 +635,21 @@ def alike(
     >>> dict(alike(people, [["age"]], "who").members)
     {1: 1, 2: 1}
     """
-    from sfumato.kernels import class_ids, group_distinct, group_min
-
     if person is None and len(sets) == 1:
         return Alike.of_rows(source.class_sizes(sets[0], budget))
     names = dict.fromkeys(name for one in sets for name in one if name != person)
     entries = source.classes([*names, *(() if person is None else (person,))], budget=budget)
-    assert entries.counts is not None
     who = None if person is None else entries.column(person).astype(np.uint32)
     persons = 0 if who is None else int(who.max(initial=0)) + 1
     smallest = np.full(entries.entries, np.iinfo(np.uint32).max, np.int64)
     for one in sets:
-        own = entries.select(tuple(name for name in one if name != person))
-        ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
+        ids, number = entries.numbered([name for name in one if name != person])
         if who is None:
-            sizes = np.bincount(ids, weights=entries.counts, minlength=number).astype(np.int64)
+            sizes = np.bincount(ids, weights=entries.row_counts, minlength=number).astype(np.int64)
         else:
             sizes = group_distinct(ids, number, who, persons)
         np.minimum(smallest, sizes[ids], out=smallest)
-    weights = entries.counts
+    weights = entries.row_counts
     if who is not None:
         there = np.bincount(who, minlength=persons) > 0
         smallest = group_min(who, persons, smallest.astype(np.uint32))[there].astype(np.int64)

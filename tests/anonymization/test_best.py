@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.axes import positions_of
 from sfumato.anonymization.methods import annealing, best, lattice
 from sfumato.anonymization.methods.best import solve
 from sfumato.anonymization.methods.pricing import (
@@ -23,6 +22,7 @@ from sfumato.anonymization.methods.pricing import (
     prices_of,
 )
 from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.problem import positions_of
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, Clock
 from sfumato.errors import ParameterError

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymization.dates import days_of
+from sfumato.anonymization.actions import days_of, pseudonyms
 from sfumato.errors import SfumatoError
-from sfumato.privacy.pseudonyms import pseudonyms
 
 
 def visits() -> pa.Table:

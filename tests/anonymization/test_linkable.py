@@ -21,7 +21,7 @@ from sfumato.anonymization import linkable
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
 from sfumato.privacy import DistinctDiversity
-from sfumato.release.histories import LinkedHistories
+from sfumato.release.promise import LinkedHistories
 from sfumato.report.registry import page_of
 
 

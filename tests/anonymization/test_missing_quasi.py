@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import ParameterError
-from sfumato.privacy.wildcards import matching_sizes
+from sfumato.privacy.classes import matching_sizes
 from sfumato.release.anonymity import Anonymity
 
 rows = st.lists(

@@ -13,14 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.anonymization import parting
 from sfumato.anonymization import parts as solving
-from sfumato.anonymization.parting import merged, merged_into, parts_of, plan_parts
-from sfumato.anonymization.parts import Whole
+from sfumato.anonymization.parting import Whole, merged, merged_into, parts_of, plan_parts
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines import sql_engine
 from sfumato.engines.parts import Cut, Parting
 from sfumato.errors import EngineError, ParameterError
+from sfumato.privacy import KAnonymity, compile_rules
 
 QI = ["age", "height", "city"]
 
@@ -252,7 +253,7 @@ def test_parts_are_chosen_when_combinations_do_not_fit(monkeypatch: pytest.Monke
 def test_numbers_with_too_many_values_are_cut_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(solving, "MOST_VALUES", 100)
+    monkeypatch.setattr(parting, "MOST_VALUES", 100)
     source = sf.table(people(), engine="duckdb")
     release = sf.anonymize(source, qi=["age", "height"], k=5, parts=4)
     assert release.verified
@@ -299,17 +300,17 @@ def test_failing_parts_are_merged_with_their_neighbours() -> None:
         4,
     )
     counts = np.array([[9], [1], [8], [7]])
-    into = merged_into(parting, [True, False, True, True], counts, lambda held: held[0] >= 5)
+    five = compile_rules([KAnonymity(5)])
+    into = merged_into(parting, counts, five)
     assert into.tolist() == [0, 0, 1, 2]
     again = merged(parting, into)
     assert again.parts == 3
     assert [(cut.yes, cut.no) for cut in again.cuts] == [(1, 2), (-1, -1), (-2, -3)]
     shared = np.array([[4], [4], [8], [7]])
-    enough = [False, False, True, True]
-    into = merged_into(parting, enough, shared, lambda held: held[0] >= 5)
+    into = merged_into(parting, shared, five)
     assert into.tolist() == [0, 0, 1, 2]
     # Four persons here and four there may be the same four.
-    into = merged_into(parting, enough, shared, lambda held: held[0] >= 5, overlapping=True)
+    into = merged_into(parting, shared, five, overlapping=True)
     assert into.tolist() == [0, 0, 0, 0]
-    nothing = merged_into(parting, [False] * 4, counts, lambda held: held[0] >= 25)
+    nothing = merged_into(parting, counts, compile_rules([KAnonymity(25)]))
     assert merged(parting, nothing).cuts == ()

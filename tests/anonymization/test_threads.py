@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato import budget as budgets
 from sfumato.anonymization import cuts
 from sfumato.errors import BudgetError
-from sfumato.kernels import cores
 
 ROWS = 3_000
 QI = ["age", "wage", "sex", "job"]
@@ -21,8 +21,8 @@ QI = ["age", "wage", "sex", "job"]
 
 @pytest.fixture(autouse=True)
 def every_table_is_worth_threads(monkeypatch):
-    monkeypatch.setattr(cores, "_WORTHWHILE", 16)
-    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(budgets, "_WORTHWHILE", 16)
+    monkeypatch.setattr(budgets.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
 
 
 @pytest.fixture(scope="module")

@@ -413,8 +413,8 @@ def test_an_empty_table_has_nothing_to_release():
 
 def test_a_method_that_lies_publishes_nothing(tmp_path, monkeypatch):
     """Whatever a method returns, the written output is measured by other code."""
-    from sfumato.anonymization.axes import grouped
     from sfumato.anonymization.methods import mondrian
+    from sfumato.anonymization.problem import grouped
 
     monkeypatch.setattr(
         mondrian, "solve", lambda problem: grouped(problem, np.arange(problem.entries.entries))
@@ -442,8 +442,8 @@ def test_a_search_that_takes_all_its_time_is_still_published(tmp_path, monkeypat
 
 
 def test_a_method_that_ignores_boundaries_publishes_nothing(monkeypatch):
-    from sfumato.anonymization.axes import grouped
     from sfumato.anonymization.methods import mondrian
+    from sfumato.anonymization.problem import grouped
 
     def in_one_group(problem):
         return grouped(problem, np.zeros(problem.entries.entries, dtype=np.int64))

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from codetables import numbered, rows_of, sizes_of, tables
 from sfumato import kernels
+from sfumato.budget import usable_threads
 from sfumato.engines.results import smallest_dtype
 from sfumato.kernels import direct_table, hash_table
-from sfumato.kernels.cores import usable_threads
-from sfumato.kernels.groups import histogram_of
-from sfumato.kernels.keys import LARGEST_SPACE, Columns
+from sfumato.kernels.groups import LARGEST_SPACE, Columns, histogram_of
 
 pytestmark = pytest.mark.usefixtures("by")
 

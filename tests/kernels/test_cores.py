@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from sfumato.budget import Budget
-from sfumato.kernels import cores
+from sfumato.budget import Budget, each, limited, together, usable_threads, within_budget
 from sfumato.kernels.ranking import sorted_order
 
 MANY = 1 << 30
@@ -17,7 +17,7 @@ MANY = 1 << 30
 
 @pytest.fixture(autouse=True)
 def several_cores(monkeypatch):
-    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
 
 
 def _who(_: object) -> int:
@@ -30,33 +30,33 @@ def test_answers_come_in_the_order_of_the_items():
         time.sleep(0.02 / (item + 1))
         return item
 
-    assert cores.each(late, range(8), MANY) == list(range(8))
-    assert len(set(cores.each(_who, range(8), MANY))) > 1
+    assert each(late, range(8), MANY) == list(range(8))
+    assert len(set(each(_who, range(8), MANY))) > 1
 
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_no_more_threads_are_used_than_allowed(limit):
-    assert len(set(cores.each(_who, range(8), MANY, limit))) <= limit
-    with cores.limited(limit):
-        assert len(set(cores.each(_who, range(8), MANY))) <= limit
-        assert cores.usable_threads(None, MANY) == limit
-        assert cores.usable_threads(7, MANY) == limit  # the narrower limit holds
-        with cores.limited(None):
-            assert cores.usable_threads(None) == limit
-    assert cores.usable_threads(None) == 4
+    assert len(set(each(_who, range(8), MANY, limit))) <= limit
+    with limited(limit):
+        assert len(set(each(_who, range(8), MANY))) <= limit
+        assert usable_threads(None, MANY) == limit
+        assert usable_threads(7, MANY) == limit  # the narrower limit holds
+        with limited(None):
+            assert usable_threads(None) == limit
+    assert usable_threads(None) == 4
 
 
 def test_one_thread_is_the_callers_own():
-    with cores.limited(1):
-        assert set(cores.each(_who, range(3), MANY)) == {threading.get_ident()}
-    assert set(cores.each(_who, range(3), entries=10)) == {threading.get_ident()}
+    with limited(1):
+        assert set(each(_who, range(3), MANY)) == {threading.get_ident()}
+    assert set(each(_who, range(3), entries=10)) == {threading.get_ident()}
 
 
 def test_what_runs_in_a_thread_starts_no_others():
     def inner(_: int) -> tuple[int, int]:
-        return len(set(cores.each(_who, range(3), MANY))), cores.usable_threads(None)
+        return len(set(each(_who, range(3), MANY))), usable_threads(None)
 
-    assert cores.each(inner, range(3), MANY) == [(1, 1)] * 3
+    assert each(inner, range(3), MANY) == [(1, 1)] * 3
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
@@ -70,7 +70,7 @@ def test_an_error_in_a_thread_reaches_the_caller_and_ends_the_rest(kind):
         done.append(item)
 
     with pytest.raises(kind, match="in a thread"):
-        cores.each(fails, range(200), MANY, 2)
+        each(fails, range(200), MANY, 2)
     assert len(done) < 100
     assert not [t for t in threading.enumerate() if t.name.startswith("sfumato-work")]
 
@@ -80,13 +80,13 @@ def test_a_compiled_loop_that_fails_in_a_thread_reaches_the_caller():
         return 1 // item
 
     with pytest.raises(ZeroDivisionError):
-        cores.together(loop, [(1,), (0,), (2,)])
+        together(loop, [(1,), (0,), (2,)])
 
 
 def test_a_verb_uses_as_many_threads_as_its_budget_allows():
-    @cores.within_budget
+    @within_budget
     def verb(*, budget: Budget | None = None) -> int:
-        return cores.usable_threads(None)
+        return usable_threads(None)
 
     assert [verb(budget=Budget(threads=2)), verb(budget=Budget()), verb()] == [2, 4, 4]
 

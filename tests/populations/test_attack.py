@@ -19,7 +19,7 @@ from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.attack import attack, join_attack
-from sfumato.populations.k_map import MatchesPopulation
+from sfumato.populations.promises import MatchesPopulation
 from sfumato.release.label_matching import read_cells
 from sfumato.report.registry import page_of
 from sfumato.tables import table

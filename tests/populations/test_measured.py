@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
-from sfumato.populations import estimate as measured
-from sfumato.populations.estimate import people_share
+from sfumato.populations import promises as measured
+from sfumato.populations.promises import people_share
 
 
 def draw(people: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, float]:

@@ -14,7 +14,7 @@ import sfumato as sf
 from samples import sample_path
 from sfumato.demo import people
 from sfumato.errors import ColumnError, ParameterError, SfumatoError, SourceError
-from sfumato.populations.estimate import FewValues, MatchesPeople
+from sfumato.populations.promises import FewValues, MatchesPeople
 from sfumato.populations.survey import Judge
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import promise_from_dict

@@ -33,7 +33,7 @@ from sfumato.privacy import (
 )
 from sfumato.privacy._kernels import holds
 from sfumato.privacy.check import merged_checks
-from sfumato.privacy.histogram import ClassHistogram
+from sfumato.privacy.classes import ClassHistogram
 
 VALUES = pa.array(["angina", "asthma", "flu", "gastritis", "ulcer"])
 TREE = taxonomy(

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.anonymization.actions import pseudonyms
 from sfumato.errors import ColumnError, InputError, ParameterError
 from sfumato.hierarchy import taxonomy
 from sfumato.privacy import (
@@ -23,7 +24,6 @@ from sfumato.privacy import (
     check,
     compile_rules,
     minimum_rows,
-    pseudonyms,
     require_reachable,
     with_crowd,
 )

@@ -27,9 +27,8 @@ from sfumato.errors import (
 )
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy import KAnonymity
-from sfumato.release.anonymity import Anonymity
+from sfumato.release.anonymity import Anonymity, stacked
 from sfumato.release.label_matching import read_cells
-from sfumato.release.together import stacked
 from sfumato.utility.view import compare
 
 QI = ["age", "town", "born"]

@@ -13,18 +13,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.anonymization.persons import numbered, persons_in_classes
-from sfumato.anonymization.problem import Solution, piece_view
-from sfumato.anonymization.several_sets import largest_sets
+from sfumato.anonymization.problem import Solution, largest_sets, piece_view
 from sfumato.anonymization.workload import QueryLog
+from sfumato.budget import each
 from sfumato.engines.results import ClassSizes
 from sfumato.hierarchy import Ranges
 from sfumato.hierarchy.labels import Published, as_text
-from sfumato.kernels.cores import each
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import group_sums
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
@@ -51,8 +51,6 @@ __all__ = [
     "touched_rows",
     "utility",
 ]
-
-Array = npt.NDArray[Any]
 
 
 def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> dict[str, Any]:
@@ -93,7 +91,7 @@ def rounding(parts: Sequence[Solution], shows: Mapping[str, str]) -> dict[str, A
     exact: dict[str, float] = {}
     rounded: dict[str, float] = {}
     for part in parts:
-        if len(largest_sets(part.problem.sets)) > 1 or "like" in part.details:
+        if len(largest_sets(part.problem.sets)) > 1 or part.like is not None:
             return None
         cells = len(part.groups) * len(part.published)
         losses = each(partial(_rounded, part), part.published, cells)
@@ -126,8 +124,6 @@ def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
 
 
 def _measures(part: Solution) -> dict[str, Any]:
-    from sfumato.kernels import group_sums
-
     problem, view, first = part.problem, part.view, part.view_of(part.problem.sets[0])
     cells = problem.entries.entries * len(problem.qi)
 
@@ -204,15 +200,11 @@ def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
 
 
 def _sizes_before(part: Solution, names: tuple[str, ...]) -> Array:
-    from sfumato.kernels import class_ids
-
     entries = part.problem.source
-    assert entries.counts is not None
     if set(names) == set(entries.columns):
-        return entries.counts
-    chosen = entries.select(names)
-    ids, number = class_ids(chosen.arrays, chosen.cardinalities, entries=entries.entries)
-    return np.bincount(ids, weights=entries.counts, minlength=number).astype(np.int64)
+        return entries.row_counts
+    ids, number = entries.numbered(names)
+    return np.bincount(ids, weights=entries.row_counts, minlength=number).astype(np.int64)
 
 
 def _risk_after(

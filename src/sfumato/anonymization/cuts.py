@@ -17,23 +17,21 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.anonymization.axes import TREE, axes_of, sensitive_of, with_ranges
-from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.problem import TREE, Problem, axes_of, sensitive_of, with_ranges
 from sfumato.anonymization.suppression import Blocks
+from sfumato.budget import each, usable_threads
 from sfumato.engines.results import usual_dtype
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
-from sfumato.hierarchy.tree import lowest_common_ancestors
+from sfumato.hierarchy.tree import Array, lowest_common_ancestors
+from sfumato.kernels import group_sums
 from sfumato.kernels.compiling import compiled
-from sfumato.kernels.cores import each, usable_threads
 from sfumato.privacy import Rules
 from sfumato.privacy._kernels import by_entries, clear, holds, sides_hold, take_in
 
 __all__ = ["Cut", "coarse_partition", "cut", "runs_of_blocks"]
 
-Array = npt.NDArray[Any]
 _FEWEST_MARKS = 1 << 20
 
 
@@ -220,8 +218,6 @@ def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str,
 
 def _by_rows(column: Array, counts: Array, size: int) -> Array:
     """Codes of a column, the commonest first."""
-    from sfumato.kernels import group_sums
-
     return np.argsort(-group_sums(column, size, counts), kind="stable").astype(np.int64)
 
 

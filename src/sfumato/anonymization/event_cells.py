@@ -21,16 +21,16 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.anonymization.axes import positions_of
-from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.problem import Problem, positions_of
 from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import group_distinct
 from sfumato.privacy import Rules, compares, recounted
+from sfumato.privacy._kernels import holds
 
 __all__ = ["EventSpace", "Histories", "SensitiveRows", "known"]
 
-Array = npt.NDArray[Any]
 FROM_BELOW = 1_000_000
 """Combinations of events of a class beyond which cells are looked for from above alone."""
 
@@ -151,8 +151,6 @@ class SensitiveRows:
 
     def hold(self, rows: Array) -> bool:
         """Whether the models hold for the persons of some rows, as far as these rows tell."""
-        from sfumato.privacy._kernels import holds
-
         counts = self._counts(rows)
         return bool(holds(int(counts[-1]), counts, self.rules))
 
@@ -251,8 +249,6 @@ class Histories:
 
     def _hold(self, rows: Array, parts: Array, fresh: int) -> bool:
         """Whether every combination with a new item is had by k persons."""
-        from sfumato.kernels import group_distinct
-
         if self.m is not None:  # most cuts fail by single items, which are counted at once
             who, number = self.person[rows].astype(np.uint32), int(parts.max()) + 1
             had = group_distinct(parts.astype(np.uint32), number, who, self.persons)

@@ -15,18 +15,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.anonymization.axes import published_groups, sensitive_of
 from sfumato.anonymization.event_cells import EventSpace, Histories, SensitiveRows
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.methods import mondrian
+from sfumato.anonymization.problem import (
+    Problem,
+    ShownHistories,
+    Solution,
+    published_groups,
+    sensitive_of,
+)
 from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, spell
 from sfumato.hierarchy import Published
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import class_ids, group_distinct, representatives
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.privacy.rules import PERSONS
 from sfumato.utility import column_losses
@@ -40,7 +46,6 @@ __all__ = [
     "solve_linkable",
 ]
 
-Array = npt.NDArray[Any]
 MOST_COMBINATIONS = 20_000_000
 """Combinations of events of one person, summed over persons, beyond which nothing is started."""
 VALUES_COST = 20
@@ -53,8 +58,6 @@ ROOM = 2
 
 def own_columns(problem: Problem) -> tuple[tuple[str, ...], dict[str, int]]:
     """Quasi-identifiers with one value a person; of the others how many persons contradict it."""
-    from sfumato.kernels import class_ids
-
     who, persons = _who(problem)
     own, contradictions = [], {}
     for name in problem.qi:
@@ -183,8 +186,6 @@ def _own_classes(
     problem: Problem, own: tuple[str, ...], who: Array, persons: int, k: int, room: bool
 ) -> Array:
     """Class of each person by what is shown of her own columns."""
-    from sfumato.anonymization.methods import mondrian  # it loads the compiler
-
     if not own or persons == 0:
         return np.zeros(persons, dtype=np.int64)
     first = np.zeros(persons, dtype=np.int64)
@@ -316,8 +317,6 @@ def _solution(
     contradictions: dict[str, int],
     m: int | None,
 ) -> Solution:
-    from sfumato.kernels import class_ids
-
     kept = items >= 0
     pair = (classes[kept].astype(np.uint32), items[kept].astype(np.uint32))
     sizes = tuple(int(one.max(initial=0)) + 1 for one in pair)
@@ -341,7 +340,7 @@ def _solution(
     counted = _pieces(entry, groups, count, shown) if again.any() else found
     lost = column_losses(replace(counted, solves=replace(problem, sets=(problem.qi,))).view)
     who, persons = _who(problem)
-    told = {
+    told: ShownHistories = {
         "m": "all" if m is None else m,
         "own": list(own),
         "events": list(events),
@@ -355,7 +354,7 @@ def _solution(
         "ncp_events": float(np.mean([lost[n] for n in events])) if events else None,
         "support_error": _support_error(problem, found, events) if events else None,
     }
-    return replace(found, details={"linkable": told})
+    return replace(found, linkable=told)
 
 
 def _pieces(entry: Array, groups: Array, count: int, shown: dict[str, Published]) -> Solution:
@@ -379,17 +378,14 @@ def _support_error(problem: Problem, found: Solution, events: tuple[str, ...]) -
 
     What a cell covers is taken for equally likely, as whoever reads the release must.
     """
-    from sfumato.kernels import class_ids, group_distinct, representatives
-
     who, persons = _who(problem)
-    chosen = problem.entries.select(events)
-    item, count = class_ids(chosen.arrays, chosen.cardinalities, entries=len(who))
+    item, count = problem.entries.numbered(events)
     held = group_distinct(item, count, who, max(persons, 1))
     common = np.argsort(-held, kind="stable")[:COMMON]
     first = np.asarray(representatives(item, count))
     true, told = np.zeros((len(common), persons)), np.zeros((len(common), persons))
     kept = found.groups >= 0
-    entry = np.arange(len(who)) if found.entry is None else found.entry
+    entry = found.entry_of_piece
     owner, rows = who[entry[kept]], (problem.counts if found.rows is None else found.rows)[kept]
     for at, one in enumerate(common):
         true[at, who[item == one]] = 1.0

@@ -14,16 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.anonymization.problem import Solution
-from sfumato.anonymization.several_sets import largest_sets
+from sfumato.anonymization.problem import Solution, largest_sets
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy.labels import Interval, read_interval
 from sfumato.hierarchy.ranges import Ranges, numbers
+from sfumato.hierarchy.tree import Array
 from sfumato.tables import table
 from sfumato.tables.frames import is_pandas, is_polars, with_columns
 from sfumato.wording import counted
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from sfumato.hierarchy import Published
 
 __all__ = ["WORDS", "as_read", "bound_names", "coincidences", "midpoints", "number_columns"]
-
-Array = npt.NDArray[Any]
 
 WORDS = {
     "mean": "shown as the mean of its class",
@@ -142,10 +139,10 @@ class _Classes:
 
     def __init__(self, solution: Solution, column: str, published: Published) -> None:
         problem = solution.problem
-        entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
-        rows = problem.counts if solution.rows is None else solution.rows
+        entry = solution.entry_of_piece
+        rows = solution.rows_of_pieces(problem)
         kept = solution.groups >= 0
-        alone = len(largest_sets(problem.sets)) <= 1 and "linkable" not in solution.details
+        alone = len(largest_sets(problem.sets)) <= 1 and solution.linkable is None
         self.of_group = np.arange(len(published)) if alone else np.maximum(published.codes, 0)
         self.count = int(self.of_group.max(initial=-1)) + 1
         self.values = problem.entries.values_of(column)

@@ -1,4 +1,6 @@
-"""Where a table is cut into parts: a coarse tree of cuts, planned from a sample of its rows.
+"""Where a table is cut into parts, and what each part must know of the whole.
+
+The parts are the leaves of a coarse tree of cuts, planned from a sample of rows.
 
 Cuts are Mondrian's first levels. Rows are cut on the axis on which they are spread widest, into two
 sides whose sizes are as the parts wanted on each; numbers at a value, the leaves of a tree between
@@ -7,30 +9,227 @@ the children of a node, and categories without a tree into the common ones and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from sfumato.anonymization.actions import ranked
+from sfumato.anonymization.actions import new_values, ranked
+from sfumato.anonymization.pipeline import shapes_of
+from sfumato.anonymization.problem import Shape
 from sfumato.anonymization.request import Request
+from sfumato.budget import Budget
+from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.parts import Cut, Parting
-from sfumato.engines.results import Codes
+from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.engines.sql_engine import SQLEngine
+from sfumato.errors import EngineError, ParameterError, TooManyClassesError
 from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.hierarchy.tree import Array
+from sfumato.privacy import Rules, SensitiveColumn, compile_rules, require_reachable
+from sfumato.privacy._kernels import holds
+from sfumato.tables import Table
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = [
+    "Whole",
+    "database",
+    "indices",
+    "joined",
+    "merged",
+    "merged_into",
+    "parts_of",
+    "plan_parts",
+]
 
-    from sfumato.anonymization.parts import Whole
-
-__all__ = ["indices", "joined", "merged", "merged_into", "parts_of", "plan_parts"]
-
-Array = npt.NDArray[Any]
-
+MOST_VALUES = 1 << 20
+"""Values of a column that are held; of a column of numbers with more, only the ends are."""
+MOST_ASKED = 10_000
+"""Values whose persons are counted apart; where more are in question, those of all values are."""
 MOST_MEMBERS = 256
 """Values that a cut lists at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What a part must know of the table it is part of.
+
+    Attributes
+    ----------
+    rows
+        Rows of the table.
+    values, counts
+        For each quasi-identifier and sensitive column its distinct values in the order of codes,
+        and the rows that hold them; of an open column, its ends.
+    open
+        Columns of numbers with too many values to be held: each part adds its own.
+    changed
+        Values before and after the actions on a column.
+    shapes, inferred
+        How columns may be blurred, and why inferred trees look as they do.
+    rules
+        What must hold, measured against the distribution of the whole table.
+    held
+        Like `counts`; where persons are counted, and rows do not tell that at least k hold a
+        value, how many persons do.
+    persons
+        How many persons there are, where some have several rows.
+    most
+        Rows of a person, at most.
+    """
+
+    rows: int
+    values: Mapping[str, pa.Array]
+    counts: Mapping[str, Array]
+    open: frozenset[str]
+    changed: Mapping[str, tuple[pa.Array, pa.Array]]
+    shapes: Mapping[str, Shape]
+    inferred: Mapping[str, str]
+    rules: Rules
+    held: Mapping[str, Array]
+    persons: int | None = None
+    most: int = 1
+
+    @classmethod
+    def of(cls, table: Table, request: Request, budget: Budget) -> Whole:
+        """Ask for the values of each column, one after the other."""
+        values: dict[str, pa.Array] = {}
+        counts: dict[str, Array] = {}
+        changed: dict[str, tuple[pa.Array, pa.Array]] = {}
+        left_open = set()
+        target = () if request.target is None else (request.target,)
+        names = dict.fromkeys((*request.qi_columns, *request.sensitive, *target, *request.actions))
+        for name in names:
+            budget.progress(f"counting the values of {name}")
+            found = _values(table, name, request)
+            if found is None:
+                left_open.add(name)
+                values[name], counts[name] = (
+                    ranked(database(table).ends(name))[0],
+                    np.zeros(0, np.int64),
+                )
+                continue
+            held, codes = found.values[0], found.arrays[0]
+            if name in request.actions:
+                made = new_values(held, request.actions[name], name)
+                changed[name] = (held, made)
+                held, renumbered = ranked(made)
+                codes = renumbered[codes]
+            values[name] = held
+            counts[name] = np.bincount(codes, found.row_counts, len(held)).astype(np.int64)
+        rows = table.rows
+        persons, most = _number_of_persons(table, request, budget)
+        held = counts
+        if persons is not None:
+            held = _of_persons(table, request, values, counts, changed, most, budget)
+        columns = {name: SensitiveColumn(held[name], values[name]) for name in request.sensitive}
+        number, counted = (rows, "rows") if persons is None else (persons, "persons")
+        require_reachable(request.models, columns, number, counted=counted)
+        rules = compile_rules(request.models, columns)
+        closed = {name: values[name] for name in request.qi_columns if name not in left_open}
+        shapes, inferred = shapes_of(request, closed, held, rules.k)
+        return cls(
+            rows=rows,
+            values=values,
+            counts=counts,
+            open=frozenset(left_open),
+            changed=changed,
+            shapes=shapes,
+            inferred=inferred,
+            rules=rules,
+            held=held,
+            persons=persons,
+            most=most,
+        )
+
+    def coded(self, entries: Codes) -> Codes:
+        """Entries of a part in the codes of the whole."""
+        arrays, values = [], []
+        for name, array, own in zip(entries.columns, entries.arrays, entries.values, strict=True):
+            if name not in self.values:  # persons are numbered by parts
+                arrays.append(array)
+                values.append(own)
+                continue
+            known = self.values[name]
+            if name in self.open:
+                known, _ = ranked(joined(known, own))
+            code = codes_among(own, known)
+            if len(code) and code.min() < 0:
+                raise EngineError(
+                    "rows changed while the release was being made",
+                    remedy="Run it again on a table that does not change.",
+                )
+            arrays.append(code.astype(smallest_dtype(len(known)))[array])
+            values.append(known)
+        return Codes(entries.columns, tuple(arrays), tuple(values), entries.counts, entries.entries)
+
+
+def _values(table: Table, name: str, request: Request) -> Codes | None:
+    """A column's values with their counts; None of numbers of which there are too many."""
+    needed = name not in request.qi_columns or name in request.actions
+    try:
+        return table.values(name, None if needed else MOST_VALUES)
+    except TooManyClassesError:
+        if table.column(name).ordered and name not in request.trees and not request.infers_trees:
+            return None
+        raise ParameterError(
+            f"column `{name}` has more than {MOST_VALUES:,} distinct values, too many to be held "
+            "while the table is solved in parts",
+            where=table.name,
+            remedy="Leave it out, or make it coarser first.",
+        ) from None
+
+
+def _number_of_persons(table: Table, request: Request, budget: Budget) -> tuple[int | None, int]:
+    """How many persons a database has, and the rows of one at most; None if each has one row."""
+    if request.person is None or table.engine.capabilities.coded:
+        return None, 1
+    (person,) = table.require([request.person])
+    sizes = table.class_sizes([person], budget)
+    if sizes.classes == sizes.rows:
+        return None, 1
+    return sizes.classes, int(sizes.sizes.max())
+
+
+def _of_persons(
+    table: Table,
+    request: Request,
+    values: Mapping[str, pa.Array],
+    rows: Mapping[str, Array],
+    changed: Mapping[str, tuple[pa.Array, pa.Array]],
+    most: int,
+    budget: Budget,
+) -> dict[str, Array]:
+    """How many persons hold each value of a column, where rows do not tell that enough do.
+
+    Persons of sensitive values are always counted: models compare with their distribution. Of
+    quasi-identifiers it only matters which values fewer than k hold. Where actions make values
+    equal, at least as many persons hold the new one as any of the old ones.
+    """
+    assert request.person is not None
+    k = max([1, *(model.least_rows for model in request.models)])
+    held = dict(rows)
+    for name in (*request.qi_columns, *request.sensitive):
+        few = rows[name] < k * most
+        if not len(few) or (name not in request.sensitive and not few.any()):
+            continue
+        old, new = changed.get(name, (values[name], values[name]))
+        wanted = None
+        if name not in request.sensitive and few.sum() <= MOST_ASKED:
+            wanted = old.filter(pa.array(few[codes_among(new, values[name])]))
+        budget.progress(f"counting who holds values of {name}")
+        found = database(table).holders(name, request.person, wanted, budget)
+        own = found.values[0]
+        own = own if name not in changed else new.take(indices(codes_among(own, old)))
+        persons = np.zeros(len(values[name]), dtype=np.int64)
+        np.maximum.at(persons, codes_among(own, values[name])[found.arrays[0]], found.row_counts)
+        held[name] = persons if wanted is None else np.where(few, persons, rows[name])
+    return held
+
+
+def database(table: Table) -> SQLEngine:
+    assert isinstance(table.engine, SQLEngine)
+    return table.engine
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +289,6 @@ def plan_parts(
 
 def _axis(sample: pa.Table, whole: Whole, request: Request, name: str) -> _Axis | None:
     """A quasi-identifier as sampled rows lie on it; None where it cannot be cut."""
-    from sfumato.engines.encoding import codes_among, codes_of_table
-
     own = codes_of_table(sample.select([name]))
     values, codes = own.values[0], own.arrays[0].astype(np.int64)
     if len(values) < 2 or values.type in _uncut() or name in whole.changed:
@@ -131,8 +328,6 @@ def _tree_axis(name: str, shape: EncodedHierarchy, codes: Array, priority: float
 
 
 def _uncut() -> tuple[pa.DataType, ...]:
-    import pyarrow as pa
-
     return (pa.null(), pa.binary(), pa.large_binary())
 
 
@@ -162,12 +357,7 @@ def _best_cut(
 
 
 def merged_into(
-    parting: Parting,
-    fine: Sequence[bool],
-    counts: Array,
-    holds: Any,
-    *,
-    overlapping: bool = False,
+    parting: Parting, counts: Array, rules: Rules, *, overlapping: bool = False
 ) -> Array:
     """For each part the part it becomes, once failing ones were merged with their neighbours.
 
@@ -176,13 +366,17 @@ def merged_into(
     Parameters
     ----------
     counts
-        What each part holds, a row each; what a branch holds is the sum of its parts.
-    holds
-        Whether something that holds these counts satisfies the rules.
+        What each part holds, a row each: its rows or persons, and then what rules count; what a
+        branch holds is the sum of its parts.
     overlapping
         Whether persons of one part may be in another, too: a branch holds at least what the
         largest of its parts does, and more is not known.
     """
+
+    def satisfied(held: Array) -> bool:
+        return bool(held[0] >= rules.k) and bool(holds(int(held[0]), held[1:], rules))
+
+    fine = [satisfied(held) for held in counts]
     into = np.zeros(parting.parts, dtype=np.int64)
     number = 0
 
@@ -196,7 +390,7 @@ def merged_into(
         if len(parts) == 1:
             return fine[parts[0]]
         inside_all = counts[parts].max(axis=0) if overlapping else counts[parts].sum(axis=0)
-        return bool(holds(inside_all))
+        return satisfied(inside_all)
 
     def number_from(at: int) -> None:
         nonlocal number
@@ -225,7 +419,6 @@ def merged(parting: Parting, into: Array) -> Parting:
 
 def parts_of(entries: Codes, parting: Parting) -> Array:
     """The part of each entry, as a statement would say it."""
-    from sfumato.engines.encoding import codes_among
 
     def go(at: int, chosen: Array) -> None:
         if at < 0:
@@ -251,12 +444,8 @@ def parts_of(entries: Codes, parting: Parting) -> Array:
 
 
 def joined(first: pa.Array, second: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
     return pa.concat_arrays([first.cast(second.type), second])
 
 
 def indices(numbers: Array) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array(numbers.astype(np.int64))

@@ -18,17 +18,19 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from sfumato.anonymization.actions import new_values, pseudonym_step, ranked
+from sfumato.anonymization.actions import pseudonym_step
 from sfumato.anonymization.costs import PartCosts, costs_of_parts
+from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.numbers_as import as_read
 from sfumato.anonymization.parting import (
+    Whole,
+    database,
     indices,
-    joined,
     merged,
     merged_into,
     parts_of,
@@ -39,7 +41,6 @@ from sfumato.anonymization.pipeline import (
     components,
     prepare,
     released,
-    shape_of,
     solve,
     stay_within,
 )
@@ -54,28 +55,23 @@ from sfumato.anonymization.releasing import (
 )
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.suppression import nothing_left
-from sfumato.budget import Budget
+from sfumato.budget import Budget, each, limited, usable_threads
+from sfumato.engines.encoding import codes_among, codes_of_table
+from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.parts import Parted, Parting, Worked
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.results import CELL_BYTES, ClassSizes, Codes, smallest_dtype
-from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
+from sfumato.engines.results import CELL_BYTES, ClassSizes
+from sfumato.engines.sql_engine import SQLEngine
+from sfumato.errors import EngineError, ParameterError, spell
 from sfumato.hierarchy import Published
-from sfumato.kernels.cores import each, limited, usable_threads
-from sfumato.privacy import SensitiveColumn, compile_rules, require_reachable
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import group_distinct, group_rows, size_histogram
 from sfumato.release import Release
 from sfumato.tables import Table
+from sfumato.tables.frames import ArrowSource
 from sfumato.utility import certainty_penalty
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.anonymization.problem import Shape
-    from sfumato.engines.sql_engine import SQLEngine
-    from sfumato.privacy import Rules
-
-__all__ = ["PartSolver", "Whole", "parts_for", "release_in_parts", "solve_in_parts"]
-
-Array = npt.NDArray[Any]
+__all__ = ["PartSolver", "parts_for", "release_in_parts", "solve_in_parts"]
 
 ENOUGH_BYTES = 1 << 30
 """Memory for combinations where nobody named a limit."""
@@ -87,12 +83,8 @@ PART_ROWS = 500_000
 """Rows of a part at most, whatever the memory."""
 SAMPLE_ROWS = 100_000
 """Rows that the cuts are planned from."""
-MOST_VALUES = 1 << 20
-"""Values of a column that are held; of a column of numbers with more, only the ends are."""
 WORTH_JOINING = 0.25
 """Share of combinations among rows up to which joining a recoding beats moving rows."""
-MOST_ASKED = 10_000
-"""Values whose persons are counted apart; where more are in question, those of all values are."""
 LEAST_ROWS = 4
 """A part expects at least so many times k rows."""
 
@@ -107,7 +99,7 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
         _refuse_what_is_whole(request)
         return int(request.parts)
     able = table.engine.capabilities
-    if _whole_because(request) is not None or able.coded or not able.replayable:
+    if _whole_because(request) is not None or not able.replayable:
         return None
     rows, row = table.rows, _bytes_a_row(request)
     memory = budget.memory or ENOUGH_BYTES
@@ -190,217 +182,10 @@ def _combinations(table: Table, request: Request) -> int:
     The share of a sample's rows that are alone in it is the chance that the next row shows a
     combination not seen yet (Good 1953); the more rows were seen, the smaller that chance.
     """
-    from sfumato import kernels
-    from sfumato.engines.encoding import codes_of_table
-
     columns = tuple(dict.fromkeys((*request.qi_columns, *request.sensitive)))
     sample = codes_of_table(table.sample(20_000, columns, request.seed))
-    sizes = ClassSizes(
-        *kernels.size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries)
-    )
+    sizes = ClassSizes(*size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries))
     return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
-
-
-@dataclass(frozen=True, eq=False)
-class Whole:
-    """What a part must know of the table it is part of.
-
-    Attributes
-    ----------
-    rows
-        Rows of the table.
-    values, counts
-        For each quasi-identifier and sensitive column its distinct values in the order of codes,
-        and the rows that hold them; of an open column, its ends.
-    open
-        Columns of numbers with too many values to be held: each part adds its own.
-    changed
-        Values before and after the actions on a column.
-    shapes, inferred
-        How columns may be blurred, and why inferred trees look as they do.
-    rules
-        What must hold, measured against the distribution of the whole table.
-    held
-        Like `counts`; where persons are counted, and rows do not tell that at least k hold a
-        value, how many persons do.
-    persons
-        How many persons there are, where some have several rows.
-    most
-        Rows of a person, at most.
-    """
-
-    rows: int
-    values: Mapping[str, pa.Array]
-    counts: Mapping[str, Array]
-    open: frozenset[str]
-    changed: Mapping[str, tuple[pa.Array, pa.Array]]
-    shapes: Mapping[str, Shape]
-    inferred: Mapping[str, str]
-    rules: Rules
-    held: Mapping[str, Array]
-    persons: int | None = None
-    most: int = 1
-
-    @classmethod
-    def of(cls, table: Table, request: Request, budget: Budget) -> Whole:
-        """Ask for the values of each column, one after the other."""
-        values: dict[str, pa.Array] = {}
-        counts: dict[str, Array] = {}
-        changed: dict[str, tuple[pa.Array, pa.Array]] = {}
-        left_open = set()
-        target = () if request.target is None else (request.target,)
-        names = dict.fromkeys((*request.qi_columns, *request.sensitive, *target, *request.actions))
-        for name in names:
-            budget.progress(f"counting the values of {name}")
-            found = _values(table, name, request)
-            if found is None:
-                left_open.add(name)
-                values[name], counts[name] = _ends(table, name), np.zeros(0, np.int64)
-                continue
-            held, codes = found.values[0], found.arrays[0]
-            assert found.counts is not None
-            if name in request.actions:
-                made = new_values(held, request.actions[name], name)
-                changed[name] = (held, made)
-                held, renumbered = ranked(made)
-                codes = renumbered[codes]
-            values[name] = held
-            counts[name] = np.bincount(codes, found.counts, len(held)).astype(np.int64)
-        rows = table.rows
-        persons, most = _number_of_persons(table, request, budget)
-        held = counts
-        if persons is not None:
-            held = _of_persons(table, request, values, counts, changed, most, budget)
-        columns = {name: SensitiveColumn(held[name], values[name]) for name in request.sensitive}
-        number, counted = (rows, "rows") if persons is None else (persons, "persons")
-        require_reachable(request.models, columns, number, counted=counted)
-        rules = compile_rules(request.models, columns)
-        shapes: dict[str, Shape] = {}
-        inferred: dict[str, str] = {}
-        for name in request.qi_columns:
-            if name not in left_open:
-                shapes[name], why = shape_of(request, name, values[name], held[name], rules.k)
-                inferred |= {name: why} if why else {}
-        return cls(
-            rows=rows,
-            values=values,
-            counts=counts,
-            open=frozenset(left_open),
-            changed=changed,
-            shapes=shapes,
-            inferred=inferred,
-            rules=rules,
-            held=held,
-            persons=persons,
-            most=most,
-        )
-
-    def coded(self, entries: Codes) -> Codes:
-        """Entries of a part in the codes of the whole."""
-        from sfumato.engines.encoding import codes_among
-
-        arrays, values = [], []
-        for name, array, own in zip(entries.columns, entries.arrays, entries.values, strict=True):
-            if name not in self.values:  # persons are numbered by parts
-                arrays.append(array)
-                values.append(own)
-                continue
-            known = self.values[name]
-            if name in self.open:
-                known, _ = ranked(joined(known, own))
-            code = codes_among(own, known)
-            if len(code) and code.min() < 0:
-                raise EngineError(
-                    "rows changed while the release was being made",
-                    remedy="Run it again on a table that does not change.",
-                )
-            arrays.append(code.astype(smallest_dtype(len(known)))[array])
-            values.append(known)
-        return Codes(entries.columns, tuple(arrays), tuple(values), entries.counts, entries.entries)
-
-
-def _values(table: Table, name: str, request: Request) -> Codes | None:
-    """A column's values with their counts; None of numbers of which there are too many."""
-    needed = name not in request.qi_columns or name in request.actions
-    try:
-        return table.values(name, None if needed else MOST_VALUES)
-    except TooManyClassesError:
-        if table.column(name).ordered and name not in request.trees and not request.infers_trees:
-            return None
-        raise ParameterError(
-            f"column `{name}` has more than {MOST_VALUES:,} distinct values, too many to be held "
-            "while the table is solved in parts",
-            where=table.name,
-            remedy="Leave it out, or make it coarser first.",
-        ) from None
-
-
-def _number_of_persons(table: Table, request: Request, budget: Budget) -> tuple[int | None, int]:
-    """How many persons a database has, and the rows of one at most; None if each has one row."""
-    if request.person is None or table.engine.capabilities.coded:
-        return None, 1
-    (person,) = table.require([request.person])
-    sizes = table.class_sizes([person], budget)
-    if sizes.classes == sizes.rows:
-        return None, 1
-    return sizes.classes, int(sizes.sizes.max())
-
-
-def _of_persons(
-    table: Table,
-    request: Request,
-    values: Mapping[str, pa.Array],
-    rows: Mapping[str, Array],
-    changed: Mapping[str, tuple[pa.Array, pa.Array]],
-    most: int,
-    budget: Budget,
-) -> dict[str, Array]:
-    """How many persons hold each value of a column, where rows do not tell that enough do.
-
-    Persons of sensitive values are always counted: models compare with their distribution. Of
-    quasi-identifiers it only matters which values fewer than k hold. Where actions make values
-    equal, at least as many persons hold the new one as any of the old ones.
-    """
-    from sfumato.engines.encoding import codes_among
-
-    assert request.person is not None
-    k = max([1, *(model.least_rows for model in request.models)])
-    held = dict(rows)
-    for name in (*request.qi_columns, *request.sensitive):
-        few = rows[name] < k * most
-        if not len(few) or (name not in request.sensitive and not few.any()):
-            continue
-        old, new = changed.get(name, (values[name], values[name]))
-        wanted = None
-        if name not in request.sensitive and few.sum() <= MOST_ASKED:
-            wanted = old.filter(_mask(few[codes_among(new, values[name])]))
-        budget.progress(f"counting who holds values of {name}")
-        found = _database(table).holders(name, request.person, wanted, budget)
-        own = found.values[0]
-        own = own if name not in changed else new.take(indices(codes_among(own, old)))
-        persons = np.zeros(len(values[name]), dtype=np.int64)
-        assert found.counts is not None
-        np.maximum.at(persons, codes_among(own, values[name])[found.arrays[0]], found.counts)
-        held[name] = persons if wanted is None else np.where(few, persons, rows[name])
-    return held
-
-
-def _mask(which: Array) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(which)
-
-
-def _ends(table: Table, name: str) -> pa.Array:
-    """The smallest and the largest value of a column, and null if it occurs."""
-    return ranked(_database(table).ends(name))[0]
-
-
-def _database(table: Table) -> SQLEngine:
-    from sfumato.engines.sql_engine import SQLEngine
-
-    assert isinstance(table.engine, SQLEngine)
-    return table.engine
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,9 +199,6 @@ class PartSolver:
     @limited(1)
     def __call__(self, rows: pa.Table) -> Worked:
         """New cells of the rows, in their order; other parts have the other cores."""
-        from sfumato.engines.memory import MemoryEngine
-        from sfumato.tables.frames import ArrowSource
-
         budget = Budget(seconds=self.seconds, threads=1)
         rows = self._changed(rows)
         engine = MemoryEngine(ArrowSource(rows, "a part of the table"), threads=1)
@@ -445,11 +227,8 @@ class PartSolver:
 
     def _changed(self, rows: pa.Table) -> pa.Table:
         """The rows with the values that actions give them."""
-        from sfumato.engines.encoding import codes_among
-        from sfumato.engines.encoding import codes_of_table as coded
-
         for name, (old, new) in self.whole.changed.items():
-            own = coded(rows.select([name]))
+            own = codes_of_table(rows.select([name]))
             taken = codes_among(own.values[0], old)[own.arrays[0]]
             at = rows.column_names.index(name)
             rows = rows.set_column(at, name, new.take(indices(taken)))
@@ -465,7 +244,7 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     share = sample.num_rows / max(whole.rows, 1)
     least = int(np.ceil(LEAST_ROWS * whole.rules.k * share))
     parting = plan_parts(sample, whole, request, parts, least)
-    parting = _checked(_database(table), parting, request, whole, budget)
+    parting = _checked(database(table), parting, request, whole, budget)
     workers = min(_workers(budget), parting.parts)
     seconds = None
     if budget.seconds is not None:
@@ -530,8 +309,6 @@ def _in_parts(
     budget: Budget,
 ) -> Solution:
     """The solution of some sets of quasi-identifiers, put together from those of parts."""
-    from sfumato.kernels import group_rows
-
     about = request.about(sets)
     problem = prepare(table, about, budget)
     part, number = _satisfying(problem, parting)
@@ -564,8 +341,6 @@ def _in_parts(
 
 def _satisfying(problem: Problem, parting: Parting) -> tuple[Array, int]:
     """The part of each entry, and how many parts there are; all of them satisfy the rules."""
-    from sfumato.privacy._kernels import holds
-
     first = problem.source
     part = parts_of(first, parting)
     if problem.merged is not None:
@@ -581,18 +356,12 @@ def _satisfying(problem: Problem, parting: Parting) -> tuple[Array, int]:
         for name, offset in zip(problem.sensitive, rules.offsets, strict=False):
             np.add.at(counts, (part, 1 + offset + problem.entries.column(name)), problem.counts)
 
-    def satisfied(held: Array) -> bool:
-        return bool(held[0] >= rules.k) and bool(holds(int(held[0]), held[1:], rules))
-
-    fine = [satisfied(held) for held in counts]
-    into = merged_into(parting, fine, counts, satisfied, overlapping=persons)
+    into = merged_into(parting, counts, rules, overlapping=persons)
     return into[part], int(into.max()) + 1
 
 
 def _persons_of_parts(problem: Problem, part: Array, parts: int) -> Array:
     """Persons of each part, and with each sensitive value, as rules count them."""
-    from sfumato.kernels import group_distinct
-
     rules = problem.rules
     counts = np.zeros((parts, 2 + rules.people), dtype=np.int64)
     entry, who = entries_of_persons(problem)
@@ -625,7 +394,12 @@ def _together(
         order = np.empty(len(whose), np.int64)
         order[whose] = np.arange(len(whose))
     published = {
-        name: Published.joined([_shown(s.published[name], s) for s in solutions])
+        name: Published.joined(
+            [
+                replace(s.published[name], codes=_of_groups(s.published[name].codes, s))
+                for s in solutions
+            ]
+        )
         for name in problem.qi
         if all(name in s.published for s in solutions)
     }
@@ -647,10 +421,6 @@ def _together(
 
 def _of_groups(per_group: Array, solution: Solution) -> Array:
     return per_group[: int(solution.groups.max(initial=-1)) + 1]
-
-
-def _shown(published: Published, solution: Solution) -> Published:
-    return replace(published, codes=_of_groups(published.codes, solution))
 
 
 def _reads(table: Table, request: Request) -> tuple[str, ...]:
@@ -678,9 +448,6 @@ def _checked(
     engine: SQLEngine, parting: Parting, request: Request, whole: Whole, budget: Budget
 ) -> Parting:
     """The same without parts that do not satisfy the rules; one pass for each sensitive column."""
-    from sfumato.engines.encoding import codes_among
-    from sfumato.privacy._kernels import holds
-
     if parting.parts < 2:
         return parting
     budget.progress("counting parts")
@@ -708,17 +475,11 @@ def _checked(
             offset = int(rules.offsets[request.sensitive.index(name)])
             np.add.at(counts, (part, 1 + offset + code), rows)
 
-    def satisfied(held: Array) -> bool:
-        return bool(holds(int(held[0]), held[1:], rules)) and bool(held[0] >= rules.k)
-
-    fine = [satisfied(held) for held in counts]
     overlapping = person is not None
-    return merged(parting, merged_into(parting, fine, counts, satisfied, overlapping=overlapping))
+    return merged(parting, merged_into(parting, counts, rules, overlapping=overlapping))
 
 
 def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:
-    from sfumato.engines.encoding import codes_among
-
     if name not in whole.changed:
         return values
     old, new = whole.changed[name]
@@ -727,10 +488,6 @@ def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:
 
 def _cut_cost(sample: pa.Table, parting: Parting, request: Request, whole: Whole) -> dict[str, Any]:
     """What the cuts cost: a sample's loss by Mondrian, as one and without groups across cuts."""
-    from sfumato.anonymization.methods import mondrian
-    from sfumato.engines.memory import MemoryEngine
-    from sfumato.tables.frames import ArrowSource
-
     if parting.parts < 2 or request.sensitive or whole.changed or len(request.qi) > 1:
         return {}
     if sample.num_rows < 2 * LEAST_ROWS * parting.parts * whole.rules.k:

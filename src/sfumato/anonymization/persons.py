@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.anonymization.actions import Merged, new_values
 from sfumato.anonymization.problem import Problem, Solution
@@ -43,13 +44,19 @@ from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import Codes, beginnings, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy.labels import Published, as_text
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import (
+    class_ids,
+    group_distinct,
+    group_rows,
+    group_sums,
+    held_by,
+    representatives,
+)
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
 from sfumato.tables import Table
 from sfumato.tables.open import table
 from sfumato.wording import counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "Persons",
@@ -60,8 +67,6 @@ __all__ = [
     "refuse_named",
     "without_names",
 ]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +97,6 @@ class Persons:
     @classmethod
     def parted(cls, entries: Codes, person: str, sensitive: Sequence[str]) -> Persons:
         """Of entries that are each of one person."""
-        from sfumato.kernels import class_ids, representatives
-
         chosen = entries.select((person, *sensitive))
         ids, count = class_ids(chosen.arrays, chosen.cardinalities, entries=entries.entries)
         first = representatives(ids, count)
@@ -111,8 +114,6 @@ class Persons:
         of, who
             Pairs of an entry and a person who has rows of it, in any order and number.
         """
-        from sfumato.kernels import class_ids, representatives
-
         if len(of) and (np.diff(of.astype(np.int64)) < 0).any():
             people = int(who.max()) + 1
             pair = (of.astype(np.uint32), who.astype(np.uint32))
@@ -131,8 +132,6 @@ class Persons:
     @classmethod
     def _of(cls, entries: Codes, runs: Array, held: Sequence[Array], of: Codes) -> Persons:
         """`held` are the person and the sensitive values of each element of the runs."""
-        from sfumato.kernels import class_ids, representatives
-
         who = held[0].astype(np.uint32)
         people = int(who.max()) + 1 if len(who) else 0
         pairs, columns = [], {}
@@ -152,16 +151,11 @@ class Persons:
 
     def holders(self, columns: Sequence[str]) -> dict[str, Array]:
         """By column how many persons hold each of its values."""
-        from sfumato.kernels import group_rows, held_by
-
         run = self.entries.arrays[-1]
         entries, who = np.arange(len(run), dtype=np.uint32), run
         if not self.single:
-            length = np.diff(self.runs)[run]
-            entries, who = np.repeat(entries, length), self.persons
-            if len(run) != len(self.runs) - 1 or (run != np.arange(len(run))).any():
-                begins = self.runs[run] - (np.cumsum(length) - length)
-                who = self.persons[np.repeat(begins, length) + np.arange(length.sum())]
+            length, elements = _elements(self.runs, run)
+            entries, who = np.repeat(entries, length), self.persons[elements]
         order, starts = group_rows(who, max(self.number, 1))
         entries = entries[order]  # all columns are looked at person by person
         return {
@@ -185,8 +179,6 @@ class Persons:
 
 def _with_runs(entries: Codes, person: str, runs: Array, count: int) -> Codes:
     """The same entries, the number of their run in the place of the person."""
-    import pyarrow as pa
-
     names = [name for name in entries.columns if name != person]
     plain = entries.select(names)
     return replace(
@@ -199,8 +191,6 @@ def _with_runs(entries: Codes, person: str, runs: Array, count: int) -> Codes:
 
 def narrowed(wide: Codes, names: Sequence[str]) -> tuple[Codes, Array]:
     """The distinct combinations of some columns, and which of them each entry has."""
-    from sfumato.kernels import group_sums, representatives
-
     chosen = wide.select(names)
     ids, count = numbered(chosen)
     first = np.asarray(representatives(ids, count), dtype=np.int64)
@@ -211,8 +201,6 @@ def narrowed(wide: Codes, names: Sequence[str]) -> tuple[Codes, Array]:
 
 def numbered(chosen: Codes) -> tuple[Array, int]:
     """Numbers of the combinations of entries, and how many there are."""
-    from sfumato.kernels import class_ids
-
     new = beginnings(chosen.arrays, chosen.entries)
     if new is not None:
         ids = (np.cumsum(new) - 1).astype(np.uint32)
@@ -272,10 +260,8 @@ def entries_of_persons(problem: Problem) -> tuple[Array, Array]:
     run = problem.entries.column(problem.person).astype(np.int64)
     if len(rules.runs) == 1:
         return np.arange(len(run)), run.astype(np.uint32)
-    length = np.diff(rules.runs)[run]
-    begins = rules.runs[run] - (np.cumsum(length) - length)
-    at = np.repeat(begins, length) + np.arange(length.sum())
-    person = rules.marks[at, 0] - (rules.people + 2)
+    length, elements = _elements(rules.runs, run)
+    person = rules.marks[elements, 0] - (rules.people + 2)
     return np.repeat(np.arange(len(run)), length), person.astype(np.uint32)
 
 
@@ -286,10 +272,8 @@ def group_persons(
 
     Classes are those of a set of columns where `names` are given, else the groups.
     """
-    from sfumato.kernels import class_ids
-
     assert problem.person is not None
-    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+    entry = solution.entry_of_piece
     classes = solution.groups.astype(np.int64)
     if names is not None:
         used = np.flatnonzero(np.bincount(classes[classes >= 0]))
@@ -304,15 +288,20 @@ def group_persons(
     if len(rules.runs) == 1:
         kept = classes >= 0
         return classes[kept], run[kept]
-    length = np.diff(rules.runs)[run]
-    of = np.repeat(classes, length)
-    person = rules.marks[:, 0] - (rules.people + 2)
-    if len(run) != len(rules.runs) - 1 or (run != np.arange(len(run))).any():
-        first = np.cumsum(length) - length
-        person = person[np.repeat(rules.runs[run] - first, length) + np.arange(len(of))]
+    length, elements = _elements(rules.runs, run)
+    of, person = np.repeat(classes, length), rules.marks[elements, 0] - (rules.people + 2)
     if (classes >= 0).all():
         return of, person
     return of[of >= 0], person[of >= 0]
+
+
+def _elements(runs: Array, run: Array) -> tuple[Array, Array | slice]:
+    """How long some runs are, and where their elements stand: everywhere, if these are all runs."""
+    length = np.diff(runs)[run]
+    if len(run) == len(runs) - 1 and (run == np.arange(len(run))).all():
+        return length, slice(None)
+    begins = runs[run] - (np.cumsum(length) - length)
+    return length, np.repeat(begins, length) + np.arange(length.sum())
 
 
 def _labels(shown: Published, groups: int) -> npt.NDArray[np.uint32]:
@@ -323,8 +312,6 @@ def _labels(shown: Published, groups: int) -> npt.NDArray[np.uint32]:
 
 def persons_in_classes(solution: Solution, names: Sequence[str]) -> tuple[Array, Array, Array]:
     """Classes of a set and the persons in them, as pairs, and how many each class holds."""
-    from sfumato.kernels import group_distinct
-
     classes, who = group_persons(solution.problem, solution, names)
     pairs = classes.astype(np.uint32), who.astype(np.uint32)
     number, persons = int(classes.max(initial=-1)) + 1, int(who.max(initial=0)) + 1

@@ -6,6 +6,12 @@ for each of them (see `several_sets`; full-domain recoding judges every set itse
 is not possible they are solved as their union: whatever holds for the classes of a union holds for
 the classes of each of its parts, since those are unions of classes and all models are monotone. The
 result says how it was.
+
+For k-map the people of a population become entries of the problem, beside the rows to be released.
+A group of rows and people shows what covers both, so at least its people match what is shown: a
+group with k people keeps k-map, whatever the method. Which entries are people is told to the rules
+as one more sensitive column, so that every method that obeys rules obeys this one (see
+`sfumato.privacy.with_crowd`). Afterwards the people are taken out again.
 """
 
 from __future__ import annotations
@@ -17,43 +23,60 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from sfumato.anonymization.actions import Merged
-from sfumato.anonymization.axes import grouped
-from sfumato.anonymization.dates import date_columns, days_of, shifted
-from sfumato.anonymization.earlier import keep_groups, with_left_out
-from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
+from sfumato.anonymization.actions import Merged, date_columns, days_of, ranked, shifted
 from sfumato.anonymization.linkable import require_countable, solve_linkable
+from sfumato.anonymization.methods.earlier import keep_groups
 from sfumato.anonymization.persons import Persons
 from sfumato.anonymization.persons import read as read_persons
-from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.problem import (
+    KeptGroups,
+    Problem,
+    Shape,
+    Solution,
+    grouped,
+    largest_sets,
+)
 from sfumato.anonymization.request import Request
-from sfumato.anonymization.several_sets import largest_sets, shared_columns, solve_apart
+from sfumato.anonymization.several_sets import shared_columns, solve_apart
 from sfumato.anonymization.suppression import lifted, nothing_left, only, releasable
-from sfumato.budget import Budget
-from sfumato.errors import ParameterError, PromiseError, spell
+from sfumato.budget import Budget, each
+from sfumato.engines.memory import MemoryEngine
+from sfumato.engines.protocol import column_of
+from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.errors import ColumnError, ParameterError, PromiseError, spell
 from sfumato.hierarchy import Limit, Ranges, ValueSets, infer
-from sfumato.kernels.cores import each
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import group_sums
 from sfumato.privacy import (
     SensitiveColumn,
     compares,
     compile_rules,
     require_reachable,
     smaller_k,
+    with_crowd,
     with_persons,
 )
 from sfumato.tables import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.anonymization.parts import Whole
-from sfumato.engines.results import Codes
 from sfumato.wording import counted, noun
 
-__all__ = ["components", "prepare", "released", "shape_of", "solve", "stay_within"]
+if TYPE_CHECKING:
+    from sfumato.anonymization.parting import Whole
 
-Array = npt.NDArray[Any]
+__all__ = [
+    "components",
+    "in_common_codes",
+    "prepare",
+    "released",
+    "shape_of",
+    "shapes_of",
+    "solve",
+    "stay_within",
+    "with_people",
+    "without_people",
+]
+
 
 Sets = tuple[tuple[str, ...], ...]
 AGAIN = 20
@@ -165,7 +188,8 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
         held = _rows_of_values(entries, request.qi_columns)
     else:
         held = whose.holders(request.qi_columns)
-    shapes, reasons = _shapes(request, entries, held, max(rules.k, request.k_map or 0))
+    values = {name: entries.values_of(name) for name in request.qi_columns}
+    shapes, reasons = shapes_of(request, values, held, max(rules.k, request.k_map or 0))
     return Problem(
         entries=entries,
         qi=request.qi_columns,
@@ -203,8 +227,6 @@ def _persons(
     table: Table, request: Request, names: tuple[str, ...], budget: Budget
 ) -> tuple[Codes, Merged | None, Persons] | None:
     """The entries and whose they are; None where rows are counted, since each is a person's."""
-    from sfumato.engines.memory import MemoryEngine  # it loads the kernels
-
     if request.person is None:
         return None
     (person,) = table.require([request.person])
@@ -323,7 +345,6 @@ def _options(request: Request, shapes: Mapping[str, Shape]) -> Mapping[str, Any]
 
 def _rows_of_values(entries: Codes, names: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
     """How many rows hold each value of some columns."""
-    from sfumato.kernels import group_sums
 
     def held(name: str) -> npt.NDArray[np.int64]:
         return group_sums(entries.column(name), len(entries.values_of(name)), entries.counts)
@@ -332,14 +353,13 @@ def _rows_of_values(entries: Codes, names: Sequence[str]) -> dict[str, npt.NDArr
     return dict(zip(names, each(held, names, cells), strict=True))
 
 
-def _shapes(
-    request: Request, entries: Codes, held: Mapping[str, npt.NDArray[np.int64]], k: int
-) -> tuple[Mapping[str, Shape], dict[str, str]]:
-    """How each quasi-identifier may be blurred."""
+def shapes_of(
+    request: Request, columns: Mapping[str, pa.Array], held: Mapping[str, Array], k: int
+) -> tuple[dict[str, Shape], dict[str, str]]:
+    """How columns of these values may be blurred, and why inferred trees look as they do."""
     shapes: dict[str, Shape] = {}
     reasons: dict[str, str] = {}
-    for name in request.qi_columns:
-        values = entries.values_of(name)
+    for name, values in columns.items():
         shapes[name], why = shape_of(request, name, values, held[name], k)
         if why is not None:
             reasons[name] = why
@@ -364,8 +384,6 @@ def shape_of(
 
 
 def _ordered(values: pa.Array) -> bool:
-    from sfumato.engines.protocol import column_of
-
     return column_of("", values.type).ordered
 
 
@@ -384,12 +402,15 @@ def released(problem: Problem, request: Request) -> Solution:
         out = solution.groups < 0
         fixed = problem.part or not compares(problem.rules) or request.chosen.judges_sets
         # a method that says how many rows it left out by choice has compared with the others
-        if fixed or not out.any() or "left_out" in solution.details:
+        if fixed or not out.any() or solution.left_out is not None:
             break
         # t-closeness is measured on what is released: what was left out must not count
-        entry = np.arange(len(out)) if solution.entry is None else solution.entry
-        kept[np.flatnonzero(kept)[entry[out]]] = False
-    solution = with_left_out(lifted(solution, kept, problem), problem)
+        kept[np.flatnonzero(kept)[solution.entry_of_piece[out]]] = False
+    solution = lifted(solution, kept, problem)
+    if solution.like is not None:  # also the rows that the method never saw
+        shown = solution.like["rows_in_kept_groups"] + solution.like["rows_in_new_groups"]
+        like: KeptGroups = {**solution.like, "rows_left_out": problem.rows - shown}
+        solution = replace(solution, like=like)
     if problem.people is not None:
         solution = without_people(solution, rows)
     if rows and not problem.part and not (solution.groups >= 0).any():
@@ -427,7 +448,7 @@ def _of_sets(problem: Problem, request: Request) -> Solution:
 def _keep_missing_apart(problem: Problem, solution: Solution, name: str) -> None:
     """Refuse groups in which some rows lack a quasi-identifier that others have."""
     assert problem.apart is not None
-    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+    entry = solution.entry_of_piece
     shown = solution.groups >= 0
     pairs = np.unique(np.stack([solution.groups[shown], problem.apart[entry[shown]]]), axis=1)
     if pairs.shape[1] > len(np.unique(pairs[0])):
@@ -439,8 +460,8 @@ def _keep_missing_apart(problem: Problem, solution: Solution, name: str) -> None
 
 def stay_within(problem: Problem, solution: Solution, name: str) -> None:
     """Refuse a solution that blurs cells beyond the boundaries, whatever method made it."""
-    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
-    rows = problem.counts if solution.rows is None else solution.rows
+    entry = solution.entry_of_piece
+    rows = solution.rows_of_pieces(problem)
     for column, limit in problem.limits.items():
         codes = problem.entries.column(column)[entry]
         beyond = 0
@@ -455,3 +476,105 @@ def stay_within(problem: Problem, solution: Solution, name: str) -> None:
                 "beyond the boundaries",
                 remedy=f"Choose a method that keeps them, e.g. {spell('method', 'mondrian')}.",
             )
+
+
+WHO = "\0who"
+"""The column that tells rows from people."""
+ROW, PERSON, NOBODY = 0, 1, 2
+
+
+def in_common_codes(entries: Codes, people: Codes) -> tuple[Codes, Codes]:
+    """Entries and people with one numbering of the values of the people's columns.
+
+    Raises
+    ------
+    ColumnError
+        If a column has another type in the population, so that no value could be the same.
+    """
+    mine = dict(zip(entries.columns, zip(entries.arrays, entries.values, strict=True), strict=True))
+    theirs = []
+    values = []
+    for name, codes in zip(people.columns, people.arrays, strict=True):
+        own = mine[name][1]
+        other = _of_type(people.values_of(name), own.type, name)
+        distinct, numbers = ranked(pa.concat_arrays([own, other]))
+        width = smallest_dtype(len(distinct))
+        mine[name] = (numbers[: len(own)][mine[name][0]].astype(width), distinct)
+        theirs.append(numbers[len(own) :][codes].astype(width))
+        values.append(distinct)
+    arrays = tuple(array for array, _ in mine.values())
+    return (
+        replace(entries, arrays=arrays, values=tuple(distinct for _, distinct in mine.values())),
+        replace(people, arrays=tuple(theirs), values=tuple(values)),
+    )
+
+
+def _of_type(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    try:
+        return values.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ColumnError(
+            f"column `{name}` is {values.type} in the population and {wanted} in the table",
+            remedy="Give both tables the same type, e.g. by reading them from the same format.",
+        ) from None
+
+
+def with_people(problem: Problem, k: int) -> Problem:
+    """The problem with the people of its population among its entries.
+
+    Parameters
+    ----------
+    k
+        How many people every group must match.
+    """
+    crowd = problem.crowd
+    assert crowd is not None
+    rules = with_crowd(problem.rules, k)
+    nowhere = rules.mapped + NOBODY
+    arrays = []
+    for name, codes in zip(problem.entries.columns, problem.entries.arrays, strict=True):
+        if name in problem.qi:
+            arrays.append(np.concatenate([codes, crowd.column(name)]))
+            continue
+        # people have no sensitive value: they are counted where no rule looks
+        none = nowhere - int(rules.offsets[problem.sensitive.index(name)])
+        width = smallest_dtype(none + 1)
+        arrays.append(np.concatenate([codes.astype(width), np.full(crowd.entries, none, width)]))
+    people = np.r_[np.zeros(problem.entries.entries, bool), np.ones(crowd.entries, bool)]
+    who = np.where(people, PERSON, ROW).astype(np.uint8)
+
+    name = WHO
+    while name in problem.entries.columns:
+        name += "\0"
+    entries = Codes(
+        (*problem.entries.columns, name),
+        (*arrays, who),
+        (*problem.entries.values, pa.array(["row", "person", "nobody"])),
+        np.concatenate([problem.counts, crowd.row_counts]),
+        len(people),
+    )
+    return replace(
+        problem,
+        entries=entries,
+        sensitive=(*problem.sensitive, name),
+        rules=rules,
+        crowd=None,
+        people=people,
+    )
+
+
+def without_people(solution: Solution, rows: int) -> Solution:
+    """The solution for the first so many entries, which are the rows to be released."""
+    entry = solution.entry
+    kept = solution.entry_of_piece < rows
+    groups = solution.groups[kept]
+    used, numbers = np.unique(groups[groups >= 0], return_inverse=True)
+    closed = np.full(len(groups), -1, dtype=np.int32)
+    closed[groups >= 0] = numbers
+    return replace(
+        solution,
+        groups=closed,
+        published={name: shown.take(used) for name, shown in solution.published.items()},
+        entry=None if entry is None else entry[kept],
+        rows=None if solution.rows is None else solution.rows[kept],
+    )

@@ -4,33 +4,70 @@ A *problem* is the distinct combinations of quasi-identifiers (and sensitive val
 counts, how each column may be blurred, and what must hold. A *solution* puts the rows into groups
 and says what each group shows. Methods differ only in how they get from one to the other, and none
 of them sees a table, an engine or a file.
+
+For compiled loops the quasi-identifiers are a space that can be cut and clustered: every column
+becomes an axis, values have positions on it, and groups of neighbouring positions are what can be
+published. On the axis of a tree the leaves below a node are one run of positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.budget import Budget
-from sfumato.engines.results import Codes
+from sfumato.budget import Budget, each
+from sfumato.engines.results import Codes, usual_dtype
 from sfumato.hierarchy import EncodedHierarchy, Limit, Published, Ranges, ValueSets
+from sfumato.hierarchy.ranges import published_ranges
+from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Rules
 from sfumato.utility import View
 
 if TYPE_CHECKING:
     from sfumato.anonymization.actions import Merged
 
-__all__ = ["Problem", "Shape", "Solution", "group_view", "piece_view"]
+__all__ = [
+    "Problem",
+    "Shape",
+    "Solution",
+    "axes_of",
+    "group_view",
+    "grouped",
+    "largest_sets",
+    "piece_view",
+    "pieced",
+    "positions_of",
+    "published_groups",
+    "sensitive_of",
+    "with_ranges",
+]
 
-Array = npt.NDArray[Any]
 
 Shape = EncodedHierarchy | Ranges | ValueSets
 """How a column may be blurred: up a tree, into ranges, or into sets of values."""
+
+
+def largest_sets(sets: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Sets that are no part of another: what holds for those holds for their parts.
+
+    Examples
+    --------
+    >>> largest_sets([("age",), ("age", "zip"), ("zip", "age"), ("age", "job")])
+    (('age', 'zip'), ('age', 'job'))
+    """
+    kept: list[tuple[str, ...]] = []
+    for at, names in enumerate(sets):
+        inside = any(set(names) < set(other) for other in sets)
+        again = any(set(names) == set(other) for other in sets[:at])
+        if not inside and not again:
+            kept.append(names)
+    return tuple(kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +95,7 @@ class Problem:
     crowd
         Distinct combinations of the quasi-identifiers in a population, with counts, in the codes of
         `entries`: every group must match enough of its people (k-map). Methods never see it: they
-        get a problem that holds the people among its entries (see `crowd`).
+        get a problem that holds the people among its entries (see `pipeline.with_people`).
     people
         Which entries are people of the population and not rows to be released.
     person
@@ -115,8 +152,7 @@ class Problem:
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """Rows each entry stands for."""
-        assert self.entries.counts is not None
-        return self.entries.counts
+        return self.entries.row_counts
 
     @property
     def rows(self) -> int:
@@ -126,6 +162,35 @@ class Problem:
     def weight(self, column: str) -> float:
         """Importance of a quasi-identifier; 1 unless the user said otherwise."""
         return self.weights.get(column, 1.0)
+
+
+class KeptGroups(TypedDict):
+    """How much of an earlier release's groups a solution shows again."""
+
+    release: str
+    groups: int
+    groups_kept: int
+    rows_in_kept_groups: int
+    new_groups: int
+    rows_in_new_groups: int
+    rows_left_out: int
+
+
+class ShownHistories(TypedDict):
+    """What a solution shows of whole histories, of which any m rows may be known."""
+
+    m: int | str
+    own: list[str]
+    events: list[str]
+    contradictions: dict[str, int]
+    rows: int
+    rows_left_out: int
+    rows_shown_once: int
+    persons: int
+    persons_left_out: int
+    ncp_own: float | None
+    ncp_events: float | None
+    support_error: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +212,13 @@ class Solution:
         piece i is the whole of entry i.
     lower_bound
         Proven lower bound of the cost the method minimises.
+    left_out
+        Rows that the method left out by choice, where it did: it has compared classes with the
+        distribution of the others.
+    like, linkable
+        What was kept of an earlier release's groups, and what whole histories show, where asked.
     details
-        Further results, shown to the user.
+        Further results, only shown to the user.
     solves
         The problem, once the solution is the answer to a request.
     """
@@ -159,6 +229,9 @@ class Solution:
     entry: npt.NDArray[np.int64] | None = None
     rows: npt.NDArray[np.int64] | None = None
     lower_bound: float | None = None
+    left_out: int | None = None
+    like: KeptGroups | None = None
+    linkable: ShownHistories | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     stopped_by: str | None = None
     warnings: tuple[str, ...] = ()
@@ -169,6 +242,21 @@ class Solution:
         """The problem that was solved."""
         assert self.solves is not None
         return self.solves
+
+    @property
+    def entry_of_piece(self) -> npt.NDArray[np.int64]:
+        """The entry that each piece belongs to, also where pieces are whole entries."""
+        return np.arange(len(self.groups)) if self.entry is None else self.entry
+
+    def rows_of_pieces(self, problem: Problem) -> npt.NDArray[np.int64]:
+        """The rows of each piece, also where pieces are whole entries."""
+        return problem.counts if self.rows is None else self.rows
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What is told of it beyond the fields that every release has."""
+        named = {"left_out": self.left_out, "like": self.like, "linkable": self.linkable}
+        return {**self.details, **{name: one for name, one in named.items() if one is not None}}
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -193,7 +281,7 @@ class Solution:
 
 def _group_sizes(problem: Problem, solution: Solution) -> npt.NDArray[np.int64]:
     """Rows of each group."""
-    rows = problem.counts if solution.rows is None else solution.rows
+    rows = solution.rows_of_pieces(problem)
     kept = solution.groups >= 0
     if kept.all():
         return np.bincount(solution.groups, weights=rows).astype(np.int64)
@@ -225,8 +313,7 @@ def group_view(problem: Problem, solution: Solution) -> View:
 def piece_view(problem: Problem, solution: Solution) -> View:
     """Entries (or pieces of them) with their original codes and what they show."""
     pieces = len(solution.groups)
-    entry = np.arange(pieces) if solution.entry is None else solution.entry
-    rows = problem.counts if solution.rows is None else solution.rows
+    entry = solution.entry_of_piece
     left_out = solution.groups < 0
     original, published = {}, {}
     for name in problem.qi:
@@ -236,7 +323,7 @@ def piece_view(problem: Problem, solution: Solution) -> View:
         else:
             column = _of_groups(problem, solution, name, entry, solution.groups)
             published[name] = column.take(np.where(left_out, -1, np.arange(pieces)))
-    return View(original, published, rows)
+    return View(original, published, solution.rows_of_pieces(problem))
 
 
 def _of_groups(
@@ -250,3 +337,184 @@ def _of_groups(
         stars = (groups >= 0) & solution.starred[name][groups]
     codes = problem.entries.column(name)[entry]
     return Published.starred(problem.entries.values_of(name), codes, stars)
+
+
+LINE, TREE = 0, 1
+
+
+class Axes(NamedTuple):
+    """All axes in flat arrays; what belongs to axis j starts at ``offsets[j]``.
+
+    Attributes
+    ----------
+    kinds
+        LINE for ranges and sets of values, TREE for hierarchies.
+    sizes
+        Number of positions.
+    offsets, places
+        Where positions of an axis start; place of each position on a line from 0 to 1 (what
+        has no place among numbers lies beyond 1).
+    node_offsets, parent, first, last, loss
+        Nodes of the trees, with the positions they cover and the loss of showing them.
+    leaf
+        Node of each position.
+    """
+
+    kinds: Array
+    sizes: Array
+    offsets: Array
+    places: Array
+    node_offsets: Array
+    parent: Array
+    first: Array
+    last: Array
+    loss: Array
+    leaf: Array
+
+
+def axes_of(problem: Problem) -> Axes:
+    """The axes of a problem, in the order of its quasi-identifiers."""
+    kinds, sizes, places, leaf = [], [], [], []
+    trees: list[tuple[Array, ...]] = []
+    for name in problem.qi:
+        shape = problem.shapes[name]
+        sizes.append(shape.size)
+        if isinstance(shape, EncodedHierarchy):
+            kinds.append(TREE)
+            places.append(np.zeros(shape.size))
+            leaf.append(shape.order)
+            trees.append((shape.parent, shape.first, shape.last, shape.loss))
+        else:
+            kinds.append(LINE)
+            places.append(_places(shape))
+            leaf.append(np.zeros(shape.size, dtype=np.int32))
+            trees.append((np.zeros(0, dtype=np.int32),) * 3 + (np.zeros(0),))
+    columns = [np.concatenate(part) for part in zip(*trees, strict=True)]
+    return Axes(
+        kinds=np.array(kinds, dtype=np.int64),
+        sizes=np.array(sizes, dtype=np.int64),
+        offsets=_starts([len(part) for part in places]),
+        places=np.concatenate(places),
+        node_offsets=_starts([len(tree[0]) for tree in trees]),
+        parent=columns[0].astype(np.int64),
+        first=columns[1].astype(np.int64),
+        last=columns[2].astype(np.int64),
+        loss=columns[3].astype(np.float64),
+        leaf=np.concatenate(leaf).astype(np.int64),
+    )
+
+
+def _places(shape: Ranges | ValueSets) -> Array:
+    if isinstance(shape, ValueSets):
+        return np.arange(shape.size) / max(shape.size - 1, 1)
+    on_line = (shape.points - shape.points[:1]) / (shape.width or 1.0)
+    beyond = 2.0 + np.arange(shape.size - len(on_line))
+    return np.concatenate([on_line, beyond])
+
+
+def _starts(sizes: list[int]) -> Array:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def positions_of(problem: Problem) -> Array:
+    """Position of every entry on every axis, one row an entry."""
+    shapes = [problem.shapes[name] for name in problem.qi]
+    size = (problem.entries.entries, len(shapes))
+    widest = usual_dtype(max((shape.size for shape in shapes), default=1), math.prod(size))
+    table = np.empty(size, dtype=widest)
+    for at, (name, shape) in enumerate(zip(problem.qi, shapes, strict=True)):
+        codes = problem.entries.column(name)
+        table[:, at] = codes if isinstance(shape, ValueSets) else shape.position[codes]
+    return table
+
+
+def sensitive_of(problem: Problem) -> Array:
+    """Where the sensitive values of every entry are counted, and its persons; one row an entry."""
+    persons = problem.person is not None
+    table = np.empty((problem.entries.entries, len(problem.sensitive) + persons), dtype=np.int64)
+    for at, name in enumerate(problem.sensitive):
+        table[:, at] = problem.entries.column(name) + problem.rules.offsets[at]
+    if problem.person is not None:
+        table[:, -1] = problem.entries.column(problem.person)
+    return table
+
+
+def published_groups(
+    problem: Problem,
+    groups: Array,
+    count: int,
+    entry: Array | None = None,
+    rows: Array | None = None,
+) -> dict[str, Published]:
+    """What each group shows on each axis: its lowest ancestor, range or set of values.
+
+    `groups` has one number a piece, -1 for suppressed ones; `entry` says which entry a piece is
+    of, where pieces are not entries, and `rows` how many of its rows it takes.
+    """
+    if rows is None:
+        rows = problem.counts if entry is None else problem.counts[entry]
+    kept = groups >= 0
+    sizes = np.bincount(groups[kept], rows[kept], count)
+
+    def showing(name: str) -> Published | tuple[Ranges, Array, Array]:
+        codes = problem.entries.column(name)
+        codes = codes if entry is None else codes[entry]
+        shape = problem.shapes[name]
+        if isinstance(shape, EncodedHierarchy):
+            return shape.published(shape.lca(codes, groups, count))
+        if isinstance(shape, Ranges):
+            return (shape, *shape.spans(codes, groups, count))
+        return shape.published(*shape.collect(codes, groups, count))
+
+    cells = len(groups) * len(problem.qi)
+    found = each(showing, problem.qi, cells, problem.budget.threads)
+    return with_ranges(problem, dict(zip(problem.qi, found, strict=True)), sizes)
+
+
+def with_ranges(
+    problem: Problem,
+    found: Mapping[str, Published | tuple[Ranges, Array, Array]],
+    rows: Array,
+) -> dict[str, Published]:
+    """What groups of so many rows show in all columns, given spans in place of ranges."""
+    shown = {name: one for name, one in found.items() if isinstance(one, Published)}
+    ranges = {name: one for name, one in found.items() if not isinstance(one, Published)}
+    lost = 0.0
+    for published in shown.values():
+        there = published.codes >= 0
+        lost += float(rows[there] @ published.loss[published.codes[there]])
+    shown |= published_ranges(ranges, rows, lost)
+    return {name: shown[name] for name in problem.qi}
+
+
+def grouped(problem: Problem, groups: Array, **facts: Any) -> Solution:
+    """The solution that puts whole entries into groups; empty group numbers are closed up."""
+    kept = groups >= 0
+    used = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.int32)
+    used[groups[kept]] = 1
+    count = int(used.sum())
+    closed = np.full(len(groups), -1, dtype=np.int32)
+    closed[kept] = (np.cumsum(used) - 1)[groups[kept]]
+    return Solution(closed, published_groups(problem, closed, count), **facts)
+
+
+def pieced(problem: Problem, entry: Array, rows: Array, groups: Array, **facts: Any) -> Solution:
+    """The solution that puts some rows of an entry here and some there.
+
+    Pieces come with their entry, their rows and their group; those of one entry in one group become
+    one piece.
+    """
+    count = int(groups.max(initial=-1)) + 1
+    keys, inverse = np.unique(entry * (count + 1) + (groups + 1), return_inverse=True)
+    joined = np.bincount(inverse, weights=rows).astype(np.int64)
+    piece_entry, group = np.divmod(keys, count + 1)
+    piece_groups = group - 1
+    if len(keys) == problem.entries.entries:
+        return grouped(problem, piece_groups, **facts)
+    kept = piece_groups >= 0
+    _, dense = np.unique(piece_groups[kept], return_inverse=True)
+    closed = np.full(len(keys), -1, dtype=np.int32)
+    closed[kept] = dense
+    count = int(dense.max(initial=-1)) + 1
+    shown = published_groups(problem, closed, count, piece_entry, joined)
+    return Solution(closed, shown, entry=piece_entry.astype(np.int64), rows=joined, **facts)

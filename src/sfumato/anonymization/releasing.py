@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfumato.anonymization.actions import alone, described, pseudonym_step
+from sfumato.anonymization.actions import (
+    alone,
+    commonest_date,
+    date_columns,
+    described,
+    known_to_all,
+    pseudonym_step,
+    shift_step,
+    unmoved,
+)
 from sfumato.anonymization.costs import (
     in_words,
     risks,
@@ -18,13 +29,6 @@ from sfumato.anonymization.costs import (
     suppressed_cells,
     touched_rows,
     utility,
-)
-from sfumato.anonymization.dates import (
-    commonest_date,
-    date_columns,
-    known_to_all,
-    shift_step,
-    unmoved,
 )
 from sfumato.anonymization.numbers_as import (
     WORDS,
@@ -36,25 +40,21 @@ from sfumato.anonymization.numbers_as import (
 from sfumato.anonymization.persons import group_persons, persons_in_classes
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.request import Request
+from sfumato.budget import each
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy import Published, ValueSets
 from sfumato.hierarchy.labels import as_text, mark_of, read_interval
-from sfumato.kernels.cores import each
 from sfumato.keyfiles import keyed_digest
-from sfumato.populations.k_map import MatchesPopulation
+from sfumato.populations.promises import MatchesPopulation
 from sfumato.release import Promise, Release
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.beside import NOT_PROMISED
-from sfumato.release.histories import LinkedHistories
-from sfumato.release.promise import WithoutColumns
+from sfumato.release.promise import LinkedHistories, WithoutColumns
 from sfumato.risks import Risk
 from sfumato.tables import Table
 from sfumato.wording import counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "STAR",
@@ -82,7 +82,9 @@ def release_of(
 
     `named` are warnings about columns that name persons.
     """
-    persons, read = None, [as_read(part, request.shows) for part in parts]
+    shows, persons, read = request.shows, None, list(parts)
+    if shows:
+        read = [as_read(part, shows) for part in parts]
     if parts[0].problem.person is not None:
         persons = persons_in_classes(read[0], parts[0].problem.sets[0])
     steps = [step_of(part, request) for part in parts]
@@ -134,7 +136,7 @@ def release_of(
         *named,
         *label_warnings(parts),
         *_far_ends(parts, request.k or request.k_map or 2),
-        *(told for part in parts for told in coincidences(part, request.shows)),
+        *(told for part in parts if shows for told in coincidences(part, shows)),
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )
     return replace(release, warnings=told)
@@ -199,8 +201,9 @@ def _linked(request: Request, part: Solution, parted: Sequence[str]) -> list[Pro
     """What is promised of whole histories, where they are."""
     if not request.linkable or request.person is None:
         return []
-    told = part.details["linkable"]
-    own, events = (_released_names(told[name], parted) for name in ("own", "events"))
+    assert part.linkable is not None
+    own = _released_names(part.linkable["own"], parted)
+    events = _released_names(part.linkable["events"], parted)
     models = tuple(model for model in request.models if model.about is not None)
     known = request.known_rows
     return [LinkedHistories(request.k, known, own, events, request.person, models)]
@@ -277,9 +280,9 @@ def _details(
     """What methods tell beyond the common fields; under `parts` where there are several."""
     details: dict[str, Any] = {}
     if len(parts) == 1:
-        details |= parts[0].details
-    elif any(part.details for part in parts):
-        details["parts"] = [{"qi": part.problem.sets, **part.details} for part in parts]
+        details |= parts[0].told
+    elif any(part.told for part in parts):
+        details["parts"] = [{"qi": part.problem.sets, **part.told} for part in parts]
     inferred = {name: why for part in parts for name, why in part.problem.inferred.items()}
     if inferred:
         details["inferred_hierarchies"] = inferred
@@ -422,9 +425,6 @@ def _starred(
     as_text: bool,
 ) -> dict[str, Cells]:
     """Cells of a column where some groups show a star and the others their own value."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values = problem.entries.values_of(column)
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     codes = problem.entries.column(column)[entry].astype(np.int64)
@@ -490,8 +490,6 @@ FAR_END = 0.01
 
 def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
     """Sentences about ranges that reach out to a number or date far from all others."""
-    import pyarrow as pa
-
     told: dict[str, None] = {}
     for part in parts:
         entries = part.problem.entries
@@ -540,8 +538,6 @@ def _number(end: str | None) -> float | None:
 
 def _ends(shown: Published) -> npt.NDArray[np.float64]:
     """The numbers at which the ranges of a column end."""
-    import pyarrow as pa
-
     used = shown.labels.take(pa.array(np.unique(shown.codes[shown.codes >= 0])))
     ranges = [read_interval(text) for text in used.cast(pa.string()).to_pylist() if text]
     bounds = [_number(end) for one in ranges if one for end in (one.low, one.high)]
@@ -601,9 +597,6 @@ def _own_stars(name: str, shape: Shape, shown: Published, sizes: npt.NDArray[Any
 
 def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:
     """Labels of a tree that are values too, and were released for more than that value."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     used = np.unique(shown.codes[shown.codes >= 0])
     blurred = used[shown.leaf_count[used] > 1]
     labels = shown.labels.take(pa.array(blurred)).unique().drop_null()
@@ -618,8 +611,6 @@ def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:
 
 def _shared_dates(opened: Table, request: Request) -> list[str]:
     """Sentences about moved dates that many persons shared, and that therefore tell how far."""
-    import pyarrow as pa
-
     assert request.person is not None
     told = []
     for name in date_columns(opened, (*request.dropped, *request.replaced)):

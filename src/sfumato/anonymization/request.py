@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 
 from sfumato.addresses import shown
-from sfumato.anonymization.actions import check_actions
+from sfumato.anonymization.actions import check_actions, key_of
 from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields, method
 from sfumato.anonymization.workload import QueryLog
 from sfumato.columns.persons import require_person
@@ -523,8 +523,9 @@ class Request:
 
     @property
     def shows(self) -> dict[str, str]:
-        """By quasi-identifier, what stands for its numbers, once the request was opened."""
-        return dict(self.numbers_as) if isinstance(self.numbers_as, Mapping) else {}
+        """By quasi-identifier, the numbers shown in place of ranges, of an opened request."""
+        given = self.numbers_as if isinstance(self.numbers_as, Mapping) else {}
+        return {name: how for name, how in given.items() if how != "range"}
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -544,8 +545,6 @@ class Request:
 
     def key_of(self, name: str) -> bytes:
         """The key of the pseudonyms of a column; its own where it is said what the values are."""
-        from sfumato.privacy.pseudonyms import key_of
-
         assert self.key is not None
         meaning = self.meaning(name)
         return self.key if meaning is None else key_of(self.key, meaning)
@@ -590,7 +589,8 @@ class Request:
         if groups is not None and not self.qi:
             return replace(self._with(qi=(groups.columns,)), unopened=()).opened(source)
         sets = column_sets(self.qi)
-        check_actions(source, self.columns)
+        if self.columns:
+            check_actions(source, self.columns)
         trees = _trees(self.hierarchies, source, [*self.qi_columns, *self.sensitive])
         boundaries = self.boundaries
         if boundaries is not None and not isinstance(boundaries, Boundaries):
@@ -632,6 +632,8 @@ class Request:
         earlier = {} if groups is None else groups.edges
         kept = {name: earlier[name, n] for name, n in asked.items() if (name, n) in earlier}
         left = {name: bins for name, bins in asked.items() if name not in kept}
+        if not left:
+            return kept
         return {**bin_edges(source, {**self.values, "sensitive_bins": left}), **kept}
 
     def _groups(self) -> Recoding | None:
@@ -895,7 +897,7 @@ class Request:
                 remedy="Choose another method for classes of their own, e.g. "
                 f"{spell('method', 'mondrian')}.",
             )
-        if self.k_map and any(how != "range" for how in self.shows.values()):
+        if self.k_map and self.shows:
             raise ParameterError(
                 "k-map finds people by ranges, and a number in place of a range finds others",
                 remedy=f"Keep ranges ({spell('numbers_as', 'range')}), or ask for k.",

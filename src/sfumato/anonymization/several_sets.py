@@ -22,41 +22,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.problem import Problem, Solution, group_view
 from sfumato.anonymization.registry import method
 from sfumato.engines.results import Codes
 from sfumato.hierarchy import Published
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import class_ids, group_sums, representatives
 from sfumato.privacy import Rules
 from sfumato.utility import column_losses
 
-__all__ = ["largest_sets", "shared_columns", "solve_apart"]
+__all__ = ["shared_columns", "solve_apart"]
 
-Array = npt.NDArray[Any]
 Sets = Sequence[tuple[str, ...]]
 Solve = Callable[[Problem], Solution]
 CHOOSING = {"mondrian": "mondrian"}
 """The method that chooses K, by the method that is used then; a fast one where not listed."""
 FAST = "lattice"
-
-
-def largest_sets(sets: Sets) -> tuple[tuple[str, ...], ...]:
-    """Sets that are no part of another: what holds for those holds for their parts.
-
-    Examples
-    --------
-    >>> largest_sets([("age",), ("age", "zip"), ("zip", "age"), ("age", "job")])
-    (('age', 'zip'), ('age', 'job'))
-    """
-    kept: list[tuple[str, ...]] = []
-    for at, names in enumerate(sets):
-        inside = any(set(names) < set(other) for other in sets)
-        again = any(set(names) == set(other) for other in sets[:at])
-        if not inside and not again:
-            kept.append(names)
-    return tuple(kept)
 
 
 def shared_columns(sets: Sets) -> tuple[str, ...]:
@@ -176,8 +159,6 @@ class _Stages:
 
     def solution(self) -> Solution:
         """Pieces that show the same in every stage are a group."""
-        from sfumato.kernels import class_ids, representatives
-
         arrays = tuple(groups.astype(np.uint32) for groups in self.groups)
         sizes = tuple(int(groups.max(initial=0)) + 1 for groups in self.groups)
         ids, count = class_ids(arrays, sizes, entries=len(self.entry))
@@ -225,8 +206,6 @@ def _best_size(problem: Problem, sets: Sets, solve: Solve) -> _Stages:
 
 def _merged(pieces: Codes, apart: Array | None) -> tuple[Merged, Array | None]:
     """Equal pieces as one entry, those in different groups of shared columns apart."""
-    from sfumato.kernels import class_ids, group_sums, representatives
-
     arrays = list(pieces.arrays)
     sizes = [int(codes.max(initial=0)) + 1 for codes in arrays]  # people have a code of their own
     if apart is not None:
@@ -234,8 +213,9 @@ def _merged(pieces: Codes, apart: Array | None) -> tuple[Merged, Array | None]:
         sizes.append(int(apart.max(initial=0)) + 1)
     ids, count = class_ids(tuple(arrays), tuple(sizes), entries=pieces.entries)
     first = np.asarray(representatives(ids, count), dtype=np.int64)
-    assert pieces.counts is not None
-    entries = replace(pieces.take(first), counts=np.asarray(group_sums(ids, count, pieces.counts)))
+    entries = replace(
+        pieces.take(first), counts=np.asarray(group_sums(ids, count, pieces.row_counts))
+    )
     into = np.asarray(ids).astype(np.int64)
     return Merged(entries, pieces, into), None if apart is None else apart[first]
 

@@ -17,15 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import sensitive_of
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, sensitive_of
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Ranges
+from sfumato.hierarchy.tree import Array
 from sfumato.privacy import (
     ClassHistogram,
     Counted,
@@ -34,6 +33,7 @@ from sfumato.privacy import (
     compares,
     recounted,
 )
+from sfumato.privacy._kernels import groups_hold, held, holds
 
 __all__ = [
     "Blocks",
@@ -46,7 +46,6 @@ __all__ = [
     "releasable",
 ]
 
-Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -91,8 +90,6 @@ def releasable(problem: Problem) -> Mask:
 
     For k-anonymity, distinct l-diversity and p-sensitivity these are as many as possible.
     """
-    from sfumato.privacy._kernels import groups_hold
-
     kept = np.ones(problem.entries.entries, dtype=bool)
     if not problem.limits and problem.apart is None:
         return kept
@@ -112,8 +109,6 @@ def releasable(problem: Problem) -> Mask:
 
 def _held(problem: Problem, kept: Mask | None = None) -> npt.NDArray[np.int64]:
     """How many rows of some entries hold each sensitive value, laid out as rules count them."""
-    from sfumato.privacy._kernels import held
-
     if not problem.rules.offsets[-1]:  # nothing is counted but rows
         return np.zeros(0, np.int64)
     chosen = np.arange(problem.entries.entries) if kept is None else np.flatnonzero(kept)
@@ -243,8 +238,6 @@ def allowed_blocks(problem: Problem) -> Blocks:
     ParameterError
         If there are no boundaries and even all rows together do not satisfy the rules.
     """
-    from sfumato.privacy._kernels import groups_hold
-
     if not problem.limits and problem.apart is None:
         return _one_block(problem)
     blocks = _blocks_of(problem)
@@ -259,8 +252,6 @@ def allowed_blocks(problem: Problem) -> Blocks:
 
 def _one_block(problem: Problem) -> Blocks:
     """All entries together."""
-    from sfumato.privacy._kernels import holds
-
     entries = problem.entries.entries
     # where only persons are asked for, there are enough: see `pipeline.prepare`
     company = problem.person is not None and len(problem.rules.kinds) == 1

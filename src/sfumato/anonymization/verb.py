@@ -12,13 +12,11 @@ from sfumato.anonymization.persons import refuse_named, without_names
 from sfumato.anonymization.pipeline import solve
 from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.fields import declares
-from sfumato.kernels.cores import within_budget
 from sfumato.keyfiles import names_same
 from sfumato.release import Release, publish, rehearse
-from sfumato.release.certificate import certificate_path
-from sfumato.release.place import check_place
+from sfumato.release.certificate import certificate_path, check_place
 from sfumato.tables import Table, table
 from sfumato.tables.frames import is_pandas, is_polars
 from sfumato.tables.open import roomy
@@ -84,10 +82,13 @@ def anonymize(
     opened = _with_room(opened, request, budget)
     check_place(opened, output, format=format, force=force, sign=sign)
     named = refuse_named(opened, request, budget)
-    parts = parts_for(opened, request, budget)
+    coded = opened.engine.capabilities.coded
+    parts = None
+    if request.parts is not None or not coded:
+        parts = parts_for(opened, request, budget)
     if parts is None:
         release = release_of(opened, request, solve(opened, request, budget), named)
-    elif opened.engine.capabilities.coded:
+    elif coded:
         release = release_of(opened, request, solve_in_parts(opened, request, parts, budget), named)
     else:
         release = release_in_parts(opened, request, parts, budget)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError
 from sfumato.files import read_text
 from sfumato.hierarchy import Ranges
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.anonymization.problem import Shape
     from sfumato.utility import Query
 
@@ -42,9 +42,6 @@ class Predicate:
 
     def mask(self, values: pa.Array) -> Mask | None:
         """Which values satisfy it; None where the constants are of another kind."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         try:
             constants = pa.array(list(self.constants))
             if pa.types.is_integer(values.type) and pa.types.is_floating(constants.type):

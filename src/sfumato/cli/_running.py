@@ -15,12 +15,11 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from sfumato.budget import Budget, parse_memory, parse_time
+from sfumato.budget import Budget, limited, parse_memory, parse_time
 from sfumato.cli import _options
 from sfumato.cli._ending import guarded, visible, visible_json
 from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
-from sfumato.kernels.cores import limited
 from sfumato.results import Result
 
 if TYPE_CHECKING:

@@ -282,7 +282,7 @@ def _headline(release: Release) -> RenderableType:
 
 def _promises(release: Release) -> Table:
     """One line for every model and set: asked, measured."""
-    from sfumato.release.histories import LinkedHistories
+    from sfumato.release.promise import LinkedHistories
 
     table = _table("promise", ("asked", "right"), ("measured", "right"), "on")
     checks = [

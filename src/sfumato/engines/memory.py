@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato import kernels
-from sfumato.budget import Budget
+from sfumato.budget import Budget, each, limited, usable_threads
 from sfumato.engines.encoding import (
     as_arrow,
     codes_among,
@@ -46,7 +46,6 @@ from sfumato.engines.results import (
 )
 from sfumato.engines.staging import kept_form, stage_batches
 from sfumato.errors import BudgetError
-from sfumato.kernels.cores import each, limited, usable_threads
 from sfumato.wording import counted
 
 __all__ = ["MemoryEngine"]

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.budget import submitted
 from sfumato.engines.protocol import BATCH_ROWS, Column
 from sfumato.engines.results import as_declared
-from sfumato.kernels.cores import submitted
 
 __all__ = [
     "Cut",

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.budget import each
 from sfumato.engines.encoding import as_arrow
 from sfumato.engines.protocol import Column, TextForm
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import EngineError
-from sfumato.kernels.cores import each
 
 if TYPE_CHECKING:
     from sfumato.engines.parts import Parted

@@ -116,6 +116,18 @@ class Codes:
         """Number of distinct values of each column."""
         return tuple(len(values) for values in self.values)
 
+    @property
+    def row_counts(self) -> npt.NDArray[np.int64]:
+        """How many rows each entry stands for, also where every entry is one row."""
+        return np.ones(self.entries, np.int64) if self.counts is None else self.counts
+
+    def numbered(self, columns: Sequence[str]) -> tuple[npt.NDArray[np.uint32], int]:
+        """A number for what each entry has in some columns, and how many numbers there are."""
+        from sfumato.kernels import class_ids
+
+        chosen = self.select(columns)
+        return class_ids(chosen.arrays, chosen.cardinalities, entries=self.entries)
+
     def select(self, columns: Sequence[str]) -> Codes:
         """The same entries with fewer columns, in the order given; nothing is copied."""
         at = [self.columns.index(name) for name in columns]

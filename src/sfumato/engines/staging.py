@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from sfumato.budget import submitted, usable_threads
 from sfumato.engines.foreign import FOREIGN, read_foreign
 from sfumato.engines.protocol import (
     BATCH_ROWS,
@@ -43,7 +44,6 @@ from sfumato.engines.writing import (
 )
 from sfumato.errors import EngineError, SfumatoError
 from sfumato.files import file_fingerprint, usual_mode
-from sfumato.kernels.cores import submitted, usable_threads
 
 if TYPE_CHECKING:
     import duckdb

@@ -5,6 +5,7 @@ from sfumato.hierarchy.builders import (
     CALENDAR,
     dates,
     flat,
+    infer,
     neighbours,
     ordered_groups,
     parse_arx,
@@ -15,13 +16,10 @@ from sfumato.hierarchy.builders import (
     taxonomy,
     write_arx,
 )
-from sfumato.hierarchy.encoded import EncodedHierarchy
-from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.hierarchy.infer import infer
+from sfumato.hierarchy.hierarchy import EncodedHierarchy, Hierarchy
 from sfumato.hierarchy.intervals import equal_frequency, intervals
-from sfumato.hierarchy.labels import Published
+from sfumato.hierarchy.labels import Published, ValueSets
 from sfumato.hierarchy.ranges import Ranges
-from sfumato.hierarchy.sets import ValueSets
 from sfumato.hierarchy.tree import Tree
 
 __all__ = [

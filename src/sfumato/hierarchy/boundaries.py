@@ -21,11 +21,9 @@ import pyarrow as pa
 
 from sfumato.errors import ColumnError, HierarchyError, InputError, ParameterError, did_you_mean
 from sfumato.files import read_text
-from sfumato.hierarchy.encoded import EncodedHierarchy
-from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.hierarchy.labels import Published
+from sfumato.hierarchy.hierarchy import EncodedHierarchy, Hierarchy
+from sfumato.hierarchy.labels import Published, ValueSets
 from sfumato.hierarchy.ranges import Ranges, numbers
-from sfumato.hierarchy.sets import ValueSets
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["Boundaries", "Limit", "maximum_allowed"]

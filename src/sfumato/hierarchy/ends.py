@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
@@ -488,8 +489,6 @@ def _typed_between(points: Array, kind: pa.DataType) -> pa.Array:
 
 def _text(values: pa.Array) -> pa.Array:
     """Ends as they stand in labels: no zeros behind the second."""
-    import pyarrow.compute as pc
-
     text = as_text(values)
     kind = values.type
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind):

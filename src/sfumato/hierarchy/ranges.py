@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.budget import each
 from sfumato.engines.encoding import stored_cells, valid_cells
 from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends
 from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
 from sfumato.hierarchy.tree import Array, spans
-from sfumato.kernels.cores import each
 
 __all__ = ["MOST_MORE", "Ranges", "numbers", "published_ranges"]
 

@@ -15,11 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.budget import usable_threads
 from sfumato.kernels import compiling
 from sfumato.kernels.compiling import always_compiled
-from sfumato.kernels.cores import usable_threads
-from sfumato.kernels.groups import Histogram, group_sums, histogram_of
-from sfumato.kernels.keys import LARGEST_SPACE, Columns, keys_of
+from sfumato.kernels.groups import (
+    LARGEST_SPACE,
+    Columns,
+    Histogram,
+    group_sums,
+    histogram_of,
+    keys_of,
+)
 
 __all__ = [
     "class_ids",
@@ -135,7 +141,6 @@ def refine(
     cardinality: int,
     *,
     ordered: bool = True,
-    threads: int | None = None,
 ) -> tuple[npt.NDArray[np.uint32], int]:
     """Split existing classes by one more column.
 
@@ -146,7 +151,7 @@ def refine(
     >>> ids.tolist(), count
     ([1, 0, 2], 3)
     """
-    return class_ids((groups, codes), (group_count, cardinality), ordered=ordered, threads=threads)
+    return class_ids((groups, codes), (group_count, cardinality), ordered=ordered)
 
 
 def representatives(ids: npt.NDArray[np.uint32], count: int) -> npt.NDArray[np.uint32]:
@@ -258,7 +263,6 @@ def unseparated_pairs(
     weights: Weights = None,
     *,
     entries: int | None = None,
-    threads: int | None = None,
 ) -> int:
     """Pairs of rows in a common class, an exact integer of any size.
 
@@ -268,9 +272,7 @@ def unseparated_pairs(
     >>> unseparated_pairs((np.array([1, 0, 1, 1], np.uint8),), (2,))
     3
     """
-    sizes, classes = size_histogram(
-        arrays, cardinalities, weights, entries=entries, threads=threads
-    )
+    sizes, classes = size_histogram(arrays, cardinalities, weights, entries=entries)
     pairs = zip(sizes.tolist(), classes.tolist(), strict=True)
     return sum(size * (size - 1) // 2 * many for size, many in pairs)
 

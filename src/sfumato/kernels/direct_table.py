@@ -16,10 +16,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from sfumato.budget import spans, together
 from sfumato.kernels.compiling import always_compiled
-from sfumato.kernels.cores import spans, together
-from sfumato.kernels.groups import Histogram, histogram_of
-from sfumato.kernels.keys import BLOCK, Columns
+from sfumato.kernels.groups import BLOCK, Columns, Histogram, histogram_of
 
 __all__ = ["cell_histogram", "cell_sums", "fill_keys", "number_cells", "ones"]
 

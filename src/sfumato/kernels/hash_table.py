@@ -12,10 +12,10 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.budget import spans, together
 from sfumato.kernels.compiling import always_compiled
-from sfumato.kernels.cores import spans, together
 from sfumato.kernels.direct_table import fill_keys
-from sfumato.kernels.keys import BLOCK, Columns
+from sfumato.kernels.groups import BLOCK, Columns
 from sfumato.kernels.ranking import sorted_order
 
 __all__ = ["count_keys", "find_keys", "number_keys", "slots_of"]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sfumato.kernels import compiling
 from sfumato.kernels.classes import class_ids, fitting, representatives
 from sfumato.kernels.compiling import compiled
-from sfumato.kernels.keys import LARGEST_SPACE, Columns, keys_of
+from sfumato.kernels.groups import LARGEST_SPACE, Columns, keys_of
 
 __all__ = ["Lookup"]
 

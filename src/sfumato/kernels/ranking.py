@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.budget import spans, together
 from sfumato.kernels import compiling
 from sfumato.kernels.compiling import always_compiled
-from sfumato.kernels.cores import spans, together
 from sfumato.kernels.groups import group_rows
 
 __all__ = [

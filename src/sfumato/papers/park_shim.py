@@ -17,10 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.anonymization.cells.bounds import ascent, lower_bound
+from sfumato.anonymization.cells.bounds import ascent, lower_bound, optimum
 from sfumato.anonymization.cells.candidates import closed_candidates, frequent_candidates
 from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-from sfumato.anonymization.cells.exact import optimum
 from sfumato.anonymization.cells.paper import (
     approx_cf,
     approx_ds,

@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import as_text, braces_around, read_interval
-from sfumato.release.label_matching import Reading, in_kernels, read_cells
+from sfumato.kernels import class_ids, representatives
+from sfumato.release.label_matching import (
+    Reading,
+    build_tree,
+    count_people,
+    count_persons,
+    in_kernels,
+    read_cells,
+)
 from sfumato.results import Result
+from sfumato.risks import sampling_weights
 from sfumato.tables import Table, table
 
 if TYPE_CHECKING:
@@ -137,7 +148,7 @@ def join_attack(
     matched = _matches(boxes, readings, people, on, person, weight)
     exposed = int((matched < k).sum())
     matched = matched[box_of]
-    rows = np.ones(release.entries, np.int64) if release.counts is None else release.counts
+    rows = release.row_counts
     truth, warnings = None, []
     if identity is not None:
         truth = _truth(release, people, on, readings, identity)
@@ -162,14 +173,9 @@ def join_attack(
 
 def _distinct_boxes(release: Codes, on: Sequence[str]) -> tuple[Ints, Ints]:
     """Different combinations of released cells, and which of them each entry shows."""
-    from sfumato.kernels import class_ids, representatives
-
-    arrays = [release.column(name) for name in on]
-    ids, count = class_ids(
-        arrays, [len(release.values_of(name)) for name in on], entries=release.entries
-    )
+    ids, count = release.numbered(on)
     first = representatives(ids, count)
-    boxes = np.column_stack([array[first].astype(np.int64) for array in arrays])
+    boxes = np.column_stack([release.column(name)[first].astype(np.int64) for name in on])
     return np.ascontiguousarray(boxes), ids.astype(np.int64)
 
 
@@ -204,8 +210,6 @@ def _matches(
 
 def _once_a_person(points: Ints, who: Ints, shares: Floats) -> tuple[Ints, Ints, Floats]:
     """Equal rows of one person are one."""
-    from sfumato.kernels import class_ids, representatives
-
     columns = [array.astype(np.uint32) for array in (who, *points.T)]
     ids, count = class_ids(columns, [int(c.max(initial=0)) + 1 for c in columns], ordered=False)
     first = np.sort(representatives(ids, count))
@@ -213,25 +217,12 @@ def _once_a_person(points: Ints, who: Ints, shares: Floats) -> tuple[Ints, Ints,
 
 
 def _weights(people: Codes, weight: str | None) -> Floats:
-    counts = np.ones(people.entries) if people.counts is None else people.counts.astype(float)
+    counts = people.row_counts.astype(float)
     if weight is None:
         return counts
-    values = people.values_of(weight)
-    try:
-        numbers = np.asarray(values.cast("float64").fill_null(np.nan))
-    except Exception as error:
-        raise ColumnError(
-            "weights must be numbers",
-            where=f"column `{weight}`",
-            remedy="Name a column of numbers.",
-        ) from error
-    if not ((numbers > 0) & np.isfinite(numbers)).all():
-        raise ColumnError(
-            "every weight must be a number larger than zero",
-            where=f"column `{weight}`",
-            remedy="Leave out rows without weight.",
-        )
-    return np.asarray(counts * numbers[people.column(weight)])
+    return np.asarray(
+        counts * sampling_weights(people.values_of(weight), weight)[people.column(weight)]
+    )
 
 
 def _people_count(people: Codes, person: str | None, weight: str | None) -> float:
@@ -241,8 +232,6 @@ def _people_count(people: Codes, person: str | None, weight: str | None) -> floa
 
 
 def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floats) -> Floats:
-    from sfumato.release.label_matching import build_tree, count_people
-
     if len(points) == 0:
         return np.zeros(len(boxes))
     low, high, members = in_kernels(readings)
@@ -251,8 +240,6 @@ def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floa
 
 
 def _count_different(boxes: Ints, readings: Sequence[Reading], points: Ints, who: Ints) -> Floats:
-    from sfumato.release.label_matching import build_tree, count_persons
-
     low, high, members = in_kernels(readings)
     order, span, child, box, _ = build_tree(points, np.ones(len(points)))
     persons = int(who.max()) + 1
@@ -269,9 +256,6 @@ def _truth(
     identity: str,
 ) -> npt.NDArray[np.bool_]:
     """Whether the true person of each released entry is among those it may stand for."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for codes, what in ((release, "the release"), (people, "the outside table")):
         if identity not in codes.columns:
             raise ColumnError(

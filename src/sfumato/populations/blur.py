@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import kernels
 from sfumato.budget import Budget
@@ -23,8 +25,11 @@ from sfumato.columns.codebooks import looks_postal, postal_text
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.errors import ColumnError
-from sfumato.populations.estimate import FewValues, MatchesPeople, PeopleShare, people_share
+from sfumato.hierarchy import Ranges, prefixes
+from sfumato.hierarchy.labels import as_text, star_beside
+from sfumato.kernels import size_histogram
 from sfumato.populations.plan import allot, anonymity_given, distinct_allowed, failure_given
+from sfumato.populations.promises import FewValues, MatchesPeople, PeopleShare, people_share
 from sfumato.release import Promise, Release
 from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result
@@ -32,8 +37,6 @@ from sfumato.tables import Table
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.hierarchy import Hierarchy
 
 __all__ = [
@@ -108,8 +111,6 @@ class Blurrer:
         *,
         pad: bool = False,
     ) -> None:
-        import pyarrow as pa
-
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         self.name = name
@@ -120,15 +121,11 @@ class Blurrer:
         if hierarchy is not None:
             self._bound = hierarchy.bind(values, name)
         elif looks_postal(name, values):
-            from sfumato.hierarchy import prefixes
-
             self.values = postal_text(name, values, pad=pad)
             self._bound = prefixes(self.values).bind(self.values, name)
         elif pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             refuse_mixture(name, values)
         elif not (pa.types.is_boolean(values.type) or pa.types.is_null(values.type)):
-            from sfumato.hierarchy import Ranges
-
             self._ranges = Ranges(values, name)
 
     @property
@@ -143,16 +140,13 @@ class Blurrer:
         on_line = self._ranges.order[: len(self._ranges.points)]
         return self._ranges.points, self.counts[on_line]
 
-    def odd_dates(self, today: dt.date | None = None) -> list[str]:
+    def odd_dates(self) -> list[str]:
         """Sentences about dates that can hardly be true."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         kind = self.values.type
         if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             return []
         year = np.asarray(pc.fill_null(pc.year(self.values), FIRST_YEAR))
-        last = (today or dt.date.today()).year
+        last = dt.date.today().year
         odd = {
             f"before {FIRST_YEAR} (placeholders?)": int(self.counts[year < FIRST_YEAR].sum()),
             "in the future": int(self.counts[year > last].sum()),
@@ -162,14 +156,10 @@ class Blurrer:
     @property
     def _star(self) -> str:
         """What stands for values that are not shown: never one of the column's own."""
-        from sfumato.hierarchy.labels import as_text, star_beside
-
         return star_beside(as_text(self.values).to_pylist())
 
     def to(self, distinct: int) -> Blurred:
         """The column with at most so many distinct values."""
-        import pyarrow as pa
-
         if distinct >= self.domain:
             return Blurred(self.name, np.arange(self.domain), self.values, "untouched")
         if distinct <= 1:
@@ -207,8 +197,6 @@ class Blurrer:
         return Blurred(self.name, groups, ranges.labels(low, high), action)
 
     def _frequent(self, distinct: int) -> Blurred:
-        import pyarrow as pa
-
         order = np.argsort(-self.counts, kind="stable")
         kept = np.sort(order[: distinct - 1])
         groups = np.full(self.domain, len(kept), np.int64)
@@ -223,8 +211,6 @@ class Blurrer:
 
 def refuse_mixture(name: str, values: pa.Array) -> None:
     """Refuse a text column that is numbers but for a few cells: it has neither order nor tree."""
-    import pyarrow.compute as pc
-
     present = values.drop_null()
     if len(present) < 3:
         return
@@ -404,8 +390,6 @@ def _coarsen(
 
 def cell_sizes(entries: Codes, blurred: Mapping[str, Blurred]) -> ClassSizes:
     """Class sizes after blurring, without touching a row."""
-    from sfumato.kernels import size_histogram
-
     arrays: list[npt.NDArray[np.unsignedinteger]] = []
     cardinalities: list[int] = []
     for name, column in blurred.items():

@@ -501,7 +501,7 @@ def fit_copula(entries: Codes) -> GaussianCopula:
     >>> round(model.uniqueness(1_000).unique, 1)  # 1,200 cells for 1,000 people: e^(-1/1.2)
     0.4
     """
-    counts = np.ones(entries.entries) if entries.counts is None else entries.counts.astype(float)
+    counts = entries.row_counts.astype(float)
     if counts.sum() < 2 or not entries.columns:
         raise ParameterError(
             "a model of the population needs columns and at least two rows",

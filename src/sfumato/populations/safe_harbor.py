@@ -13,9 +13,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.columns.codebooks import RESTRICTED_AREAS, postal_text
@@ -27,14 +29,11 @@ from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.release import Promise, Release, publish, rehearse
-from sfumato.release.place import check_place
+from sfumato.release.certificate import check_place
 from sfumato.release.promise import Finding, WithoutColumns
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "OLDEST",
@@ -152,15 +151,12 @@ def harbor_cells(
     # somebody born in this year may already be 90
     oldest = as_of.year - OLDEST - 1
     shown = [None if y is None else ABOVE if y <= oldest else str(y) for y in born]
-    import pyarrow as pa
 
     return _cells(pa.array(shown, pa.string())), f"year only, {ABOVE} up to {oldest}", warnings
 
 
 def _cells(column: pa.Array) -> Cells:
     """Cells from the new value of each code."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     encoded = column.dictionary_encode(null_encoding="encode")
@@ -169,9 +165,6 @@ def _cells(column: pa.Array) -> Cells:
 
 
 def _areas(name: str, values: pa.Array, restricted: frozenset[str], pad: bool) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     present = values.cast(pa.string()).drop_null()
     right = pc.sum(pc.match_substring_regex(present, r"^\d{3,10}(?:-\d+)?$")).as_py() or 0
     if wrong := len(present) - right:
@@ -187,8 +180,6 @@ def _areas(name: str, values: pa.Array, restricted: frozenset[str], pad: bool) -
 
 
 def _ages(name: str, values: pa.Array) -> tuple[Cells | None, str, list[str]]:
-    import pyarrow as pa
-
     limit = _age_limit(name)
     texts = values.cast(pa.string()).to_pylist()
     ages = [_largest_number(text) for text in texts]
@@ -218,8 +209,6 @@ def _age_limit(name: str) -> int:
 
 
 def _numbers(name: str, values: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
     try:
         return values.cast(pa.float64(), safe=False)
     except pa.ArrowInvalid as error:
@@ -232,9 +221,6 @@ def _numbers(name: str, values: pa.Array) -> pa.Array:
 
 def _years(name: str, values: pa.Array) -> pa.Array:
     """The year of each date, whatever the column's type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = values.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return pc.year(values).cast(pa.int32())
@@ -274,9 +260,6 @@ def disallowed(name: str, form: str, values: pa.Array, restricted: Collection[st
     >>> disallowed("zip", "zip", pa.array(["021", "000", "036", "02138"]), RESTRICTED_AREAS)
     2
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     text = values.cast(pa.string()).drop_null()
     if form == "zip":
         small = pc.is_in(text, value_set=pa.array(sorted(restricted), pa.string()))

@@ -15,18 +15,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.hierarchy.ranges import numbers
 from sfumato.kernels.compiling import compiled
 from sfumato.kernels.sorted_groups import merge_small, sample_size, sampled_cuts
 from sfumato.results import Result
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "StreamGroups",
@@ -276,8 +275,6 @@ def recoded_batches(
     >>> next(out).column("x").to_pylist()
     ['low', 'low', 'high', 'high']
     """
-    import pyarrow as pa
-
     for batch in batches:
         at = batch.schema.get_field_index(groups.column)
         present = np.asarray(batch.column(at).is_valid())
@@ -290,8 +287,6 @@ def recoded_batches(
 
 def _numbers(batch: pa.RecordBatch, column: str) -> tuple[npt.NDArray[np.float64], int]:
     """Values that are there, as numbers, and how many are not."""
-    from sfumato.hierarchy.ranges import numbers
-
     at = batch.schema.get_field_index(column)
     if at < 0:
         raise ColumnError(

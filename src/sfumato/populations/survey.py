@@ -18,6 +18,7 @@ from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.kernels import size_histogram
 from sfumato.populations.blur import Blurrer, Plan, Repair, cell_sizes, make_plan, release_of_plan
 from sfumato.populations.estimators import (
     CopulaUniqueness,
@@ -39,7 +40,7 @@ from sfumato.populations.plan import (
 )
 from sfumato.populations.safe_harbor import direct_identifiers
 from sfumato.release import Release, publish
-from sfumato.release.place import check_place
+from sfumato.release.certificate import check_place
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
@@ -194,8 +195,6 @@ class Judge:
 
 def sizes_of(entries: Codes) -> ClassSizes:
     """Class sizes of all columns of the entries."""
-    from sfumato.kernels import size_histogram
-
     found = size_histogram(
         entries.arrays, entries.cardinalities, entries.counts, entries=entries.entries
     )

@@ -11,13 +11,12 @@ from sfumato.privacy.check import (
     require_reachable,
     smaller_k,
 )
+from sfumato.privacy.classes import ClassHistogram
 from sfumato.privacy.closeness import Closeness
 from sfumato.privacy.diversity import DistinctDiversity, EntropyDiversity, RecursiveDiversity
-from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.k_anonymity import KAnonymity, KMap
 from sfumato.privacy.likeness import Likeness
 from sfumato.privacy.models import MODELS, column_sets, model_from_dict, models_of
-from sfumato.privacy.pseudonyms import pseudonyms
 from sfumato.privacy.rules import (
     Rules,
     compares,
@@ -58,7 +57,6 @@ __all__ = [
     "minimum_rows",
     "model_from_dict",
     "models_of",
-    "pseudonyms",
     "recounted",
     "require_reachable",
     "smaller_k",

@@ -74,6 +74,7 @@ class Sensitivity(Model):
     column: str
     name: ClassVar[str] = "p-sensitive k-anonymity"
     numbers: ClassVar[tuple[str, ...]] = ("p", "k")
+    asked_by: ClassVar[tuple[str, ...]] = ("p",)
 
     def __post_init__(self) -> None:
         require_whole(self.p, "p")
@@ -87,8 +88,6 @@ class Sensitivity(Model):
     @classmethod
     def of(cls, asked: Asked) -> Iterable[Self]:
         p = asked.about_sensitive("p")
-        if p is None:
-            return ()
         return [cls(p, max(p, asked.values["k"] or 1), name) for name in asked.sensitive]
 
     @property
@@ -121,6 +120,7 @@ class AlphaK(Model):
     value: Any = None
     name: ClassVar[str] = "(α,k)-anonymity"
     numbers: ClassVar[tuple[str, ...]] = ("alpha", "k")
+    asked_by: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def __post_init__(self) -> None:
         require_number(self.alpha, "α", above=0.0)
@@ -133,8 +133,6 @@ class AlphaK(Model):
     @classmethod
     def of(cls, asked: Asked) -> Iterable[Self]:
         alpha = asked.about_sensitive("alpha")
-        if alpha is None:
-            return ()
         return [cls(alpha, asked.values["k"] or 1, name) for name in asked.sensitive]
 
     @property

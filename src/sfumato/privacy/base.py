@@ -22,7 +22,8 @@ from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.hierarchy.ranges import numbers
 from sfumato.hierarchy.tree import Array, Tree
-from sfumato.privacy.histogram import ClassHistogram
+from sfumato.kernels import group_sums
+from sfumato.privacy.classes import ClassHistogram
 
 __all__ = [
     "HOLDS",
@@ -66,8 +67,6 @@ class SensitiveColumn:
     @classmethod
     def of(cls, codes: Any, counts: Any = None, values: pa.Array | None = None) -> SensitiveColumn:
         """From the column's codes, with the rows each entry stands for."""
-        from sfumato.kernels import group_sums
-
         codes = np.asarray(codes)
         size = int(codes.max()) + 1 if len(codes) else 0
         size = max(size, 0 if values is None else len(values))
@@ -215,6 +214,8 @@ class Model(ABC):
     """What the field calls it; its name in certificates."""
     numbers: ClassVar[tuple[str, ...]]
     """The fields that are asked for, as they are reported."""
+    asked_by: ClassVar[tuple[str, ...]]
+    """The parameters that ask for it: where none of them is given, nobody does."""
     asks_people: ClassVar[bool] = False
     """Whether it counts people of a population who match a class, and not its rows."""
     compares: ClassVar[bool] = False
@@ -253,7 +254,7 @@ class Model(ABC):
     @classmethod
     @abstractmethod
     def of(cls, asked: Asked) -> Iterable[Self]:
-        """The models that parameters ask for: none, one, or one for each sensitive column."""
+        """The models that parameters ask for, some of which are given: often one a column."""
 
     @abstractmethod
     def measure(self, counted: Counted) -> Measured:
@@ -330,10 +331,10 @@ def commonest(counted: Counted, at: int, *, known: bool = False) -> str:
     return f"{held:,} of {rows:,} rows hold one value, a share of {held / max(rows, 1):.6g}"
 
 
-def require_whole(value: Any, name: str, *, least: int = 1) -> None:
+def require_whole(value: Any, name: str) -> None:
     """Refuse what is no whole number, or too small."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-        raise ParameterError(f"{name} = {value} is not possible", remedy=f"Give {name} >= {least}.")
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+        raise ParameterError(f"{name} = {value} is not possible", remedy=f"Give {name} >= 1.")
 
 
 def require_number(

@@ -16,11 +16,9 @@ import pyarrow as pa
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.base import Counted, Model, SensitiveColumn
-from sfumato.privacy.classes import Classes
-from sfumato.privacy.histogram import ClassHistogram
-from sfumato.privacy.wildcards import Cells, matching_rows
+from sfumato.privacy.classes import Cells, Classes, ClassHistogram, matching_rows
 from sfumato.results import Result
-from sfumato.wording import noun
+from sfumato.wording import counted, noun
 
 __all__ = [
     "Check",
@@ -59,6 +57,22 @@ class ModelFinding(Result):
     holds: bool
     failing_classes: int
     failing_rows: int
+
+    @property
+    def say(self) -> str:
+        """What was measured and asked, in a line."""
+        asked = ", ".join(f"{name} = {value:g}" for name, value in self.asked.items())
+        measured = ", ".join(
+            f"{name} = {'none' if value is None else format(value, '.6g')}"
+            for name, value in self.measured.items()
+        )
+        of = f" of {self.column}" if self.column else ""
+        failing = (
+            f" ({counted(self.failing_rows, 'row', does='fail')})" if self.failing_rows else ""
+        )
+        return (
+            f"{self.model}{of} on {', '.join(self.qi)}: {measured} measured, {asked} asked{failing}"
+        )
 
 
 @dataclass(frozen=True)

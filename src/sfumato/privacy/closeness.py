@@ -79,6 +79,7 @@ class Closeness(Model):
     hierarchy: Hierarchy | None = None
     name: ClassVar[str] = "t-closeness"
     numbers: ClassVar[tuple[str, ...]] = ("t",)
+    asked_by: ClassVar[tuple[str, ...]] = ("t", "t_distance")
     compares: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -93,6 +93,9 @@ class DiversityFields(TypedDict, total=False):
     ]
 
 
+_ASKED_BY = ("l", "l_kind", "sensitive_bins", "c")
+
+
 def _of_kind(asked: Asked, kind: str) -> float | None:
     """The l that is asked of this kind, whole except for entropy."""
     chosen, number = asked.values["l_kind"], asked.about_sensitive("l")
@@ -176,6 +179,7 @@ class DistinctDiversity(Model):
     bins: tuple[float, ...] = ()
     name: ClassVar[str] = "distinct l-diversity"
     numbers: ClassVar[tuple[str, ...]] = ("l",)
+    asked_by: ClassVar[tuple[str, ...]] = _ASKED_BY
 
     def __post_init__(self) -> None:
         require_whole(self.l, "l")
@@ -239,6 +243,7 @@ class EntropyDiversity(Model):
     column: str
     name: ClassVar[str] = "entropy l-diversity"
     numbers: ClassVar[tuple[str, ...]] = ("l",)
+    asked_by: ClassVar[tuple[str, ...]] = _ASKED_BY
 
     def __post_init__(self) -> None:
         require_number(self.l, "l", least=1.0)
@@ -277,6 +282,7 @@ class RecursiveDiversity(Model):
     column: str
     name: ClassVar[str] = "recursive (c,l)-diversity"
     numbers: ClassVar[tuple[str, ...]] = ("c", "l")
+    asked_by: ClassVar[tuple[str, ...]] = _ASKED_BY
 
     def __post_init__(self) -> None:
         require_number(self.c, "c", above=0.0)

@@ -67,13 +67,14 @@ class KAnonymity(Model):
     k: int
     name: ClassVar[str] = "k-anonymity"
     numbers: ClassVar[tuple[str, ...]] = ("k",)
+    asked_by: ClassVar[tuple[str, ...]] = ("k",)
 
     def __post_init__(self) -> None:
         require_whole(self.k, "k")
 
     @classmethod
     def of(cls, asked: Asked) -> Iterable[Self]:
-        return () if asked.values["k"] is None else (cls(asked.values["k"]),)
+        return (cls(asked.values["k"]),)
 
     @property
     def least_rows(self) -> int:
@@ -94,6 +95,7 @@ class KMap(Model):
     k: int
     name: ClassVar[str] = "k-map"
     numbers: ClassVar[tuple[str, ...]] = ("k",)
+    asked_by: ClassVar[tuple[str, ...]] = ("k_map",)
     asks_people: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -101,7 +103,7 @@ class KMap(Model):
 
     @classmethod
     def of(cls, asked: Asked) -> Iterable[Self]:
-        return () if asked.values["k_map"] is None else (cls(asked.values["k_map"]),)
+        return (cls(asked.values["k_map"]),)
 
     @property
     def needs_values(self) -> bool:

@@ -77,6 +77,7 @@ class Likeness(Model):
     kind: Kind = "basic"
     name: ClassVar[str] = "β-likeness"
     numbers: ClassVar[tuple[str, ...]] = ("likeness",)
+    asked_by: ClassVar[tuple[str, ...]] = ("likeness", "likeness_kind")
     compares: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

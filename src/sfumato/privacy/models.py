@@ -136,12 +136,15 @@ def models_of(
     >>> models_of({"k": 5, "l": 2}, sensitive=["illness"])
     (KAnonymity(k=5), DistinctDiversity(l=2, column='illness', bins=()))
     """
-    values = {name: given.get(name, one.default) for name, one in parameters(ModelFields).items()}
+    declared = parameters(ModelFields)
+    values = {name: given.get(name, one.default) for name, one in declared.items()}
+    named = {name for name, value in values.items() if value != declared[name].default}
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ParameterError(f"{name} = {value} is no number", remedy="Give a number.")
     asked = Asked(values, sensitive, ordered, hierarchies or {}, edges or {})
-    models = tuple(model for kind in MODELS for model in kind.of(asked))
+    wanted = (kind for kind in MODELS if not named.isdisjoint(kind.asked_by))
+    models = tuple(model for kind in wanted for model in kind.of(asked))
     if not models:
         raise ParameterError(
             "nothing was asked for", remedy=f"Ask for k at least, e.g. {spell('k', 5)}."

@@ -18,15 +18,23 @@ from sfumato.budget import Budget
 from sfumato.engines.results import smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy.base import Model
 from sfumato.privacy.check import Check, check
+from sfumato.tables import table
+from sfumato.tables.frames import is_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sfumato.tables import Table
 
-__all__ = ["bin_edges", "check_table"]
+__all__ = [
+    "bin_edges",
+    "check_table",
+    "number_objects",
+]
+
 
 _OBJECTS = ((1 << 8, np.uint8), (1 << 14, np.uint16))
 """Different objects up to which a column is encoded by identity, and the type of the codes."""
@@ -63,8 +71,6 @@ def check_table(
     >>> [(dict(finding.measured), finding.holds) for finding in found.findings]
     [({'l': 1}, False), ({'t': 0.25}, True)]
     """
-    from sfumato.tables.frames import is_pandas
-
     names = _columns(models, qi)
     if is_pandas(source) and not any(model.needs_values for model in models):
         ordered = {model.about for model in models if model.needs_order}
@@ -72,7 +78,6 @@ def check_table(
         codes = _codes_of_frame(source, names, ordered, whole)
         if codes is not None:
             return check(models, codes, qi)
-    from sfumato.tables import table
 
     entries = table(source, columns=names, budget=budget).classes(names, budget=budget)
     return check(
@@ -158,7 +163,6 @@ def _codes_of_frame(
 
 def _codes_of_objects(cells: Array, ordered: bool, whole: bool) -> Array | None:
     """Equal texts get equal codes, missing cells one of their own, the last."""
-    from sfumato.privacy._identity import number_objects
 
     addresses = np.frombuffer(cells, np.intp)
     for most, width in _OBJECTS:
@@ -191,3 +195,34 @@ def _codes_of_integers(cells: Array) -> Array | None:
         return None
     counted: Array = cells - cells.dtype.type(low)
     return np.asarray(counted.astype(smallest_dtype(high - low + 1)))
+
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@compiled
+def number_objects(addresses, first, numbers):  # type: ignore[no-untyped-def]
+    """Number objects in order of appearance; returns how many, or -1 where there are too many.
+
+    `first` takes the place where each object was first met; its length is a power of two.
+    """
+    slots = 2 * len(first)
+    shift = np.uint64(64)
+    while np.uint64(1) << (np.uint64(64) - shift) < slots:
+        shift -= np.uint64(1)
+    met = np.full(slots, -1, np.int64)  # where no object can be
+    number = np.empty(slots, numbers.dtype)
+    found = 0
+    for i in range(len(addresses)):
+        address = addresses[i]
+        at = (np.uint64(address) * _SPREAD) >> shift
+        while met[at] != address:
+            if met[at] == -1:
+                if found == len(first):
+                    return -1
+                met[at], number[at], first[found] = address, found, i
+                found += 1
+                break
+            at = (at + np.uint64(1)) & np.uint64(slots - 1)
+        numbers[i] = number[at]
+    return found

@@ -42,7 +42,7 @@ from sfumato.quasi.sampling import (
     share,
 )
 from sfumato.release import Release, publish, rehearse
-from sfumato.release.place import check_place
+from sfumato.release.certificate import check_place
 from sfumato.release.promise import RatioAtMost, WithoutColumns
 from sfumato.tables import Table, table
 from sfumato.wording import counted

@@ -14,8 +14,8 @@ from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ParameterError, spell
+from sfumato.privacy.classes import matching_sizes
 from sfumato.privacy.models import require_missing
-from sfumato.privacy.wildcards import matching_sizes
 from sfumato.results import Result
 from sfumato.tables import table
 

@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import published_groups
 from sfumato.anonymization.event_cells import EventSpace
 from sfumato.anonymization.linkable import ROOM, require_countable
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, published_groups
 from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, spell

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.addresses import shown
-from sfumato.anonymization.dates import (
+from sfumato.anonymization.actions import (
     commonest_date,
     date_columns,
     days_of,

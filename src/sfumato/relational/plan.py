@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.addresses import shown
+from sfumato.anonymization.actions import key_of
 from sfumato.anonymization.request import Request
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
-from sfumato.privacy.pseudonyms import key_of
 from sfumato.relational.description import DESCRIPTION, Dataset, require_person, split_name
 from sfumato.tables import Table
 

@@ -22,8 +22,7 @@ from sfumato.relational.description import (
 )
 from sfumato.relational.plan import Plan
 from sfumato.release import Certificate, Finding
-from sfumato.release.certificate import certificate_path
-from sfumato.release.place import check_certificate_place
+from sfumato.release.certificate import certificate_path, check_certificate_place
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.tables.open import is_postgres

@@ -30,8 +30,8 @@ from sfumato.keyfiles import public_key
 from sfumato.relational.description import DESCRIPTION, schema_of
 from sfumato.relational.publishing import CERTIFICATE, certificate_of
 from sfumato.release import Certificate
-from sfumato.release.promise import Finding, promise_from_dict
-from sfumato.release.verify import Verification, counts_again, signed
+from sfumato.release.promise import Finding, measured_on, promise_from_dict
+from sfumato.release.verify import Verification, signed
 from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.open import is_postgres
@@ -504,7 +504,7 @@ def _replayed(
             return [Finding("promises", False, error.what, remedy=error.remedy)]
         finding = promise.check(tables[str(name)], budget)
         finding = replace(finding, say=f"{name}: {finding.say}")
-        again = kind != "without-columns" and counts_again(promise, tables[str(name)])
+        again = kind != "without-columns" and measured_on(promise, tables[str(name)])
     if not again or plain(finding.measured) == measured:
         return [finding]
     differs = f"{kind}: the figures differ from those in the certificate"

@@ -2,7 +2,8 @@
 
 Two releases of one table may each hide everybody and together hide nobody: one shows the age in
 full and the other the place. Whoever has both and a key that links their rows sees the combination
-of the cells (`combined`), so that is what a promise about all of them must hold for.
+of the cells (`combined`), so that is what a promise about all of them must hold for. Releases of
+different rows that show the same labels are put one under the other (`stacked`).
 """
 
 from __future__ import annotations
@@ -13,20 +14,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.budget import Budget
-from sfumato.engines.results import CodeArray
-from sfumato.errors import ColumnError, InputError, did_you_mean
-from sfumato.hierarchy.labels import set_members
-from sfumato.privacy import Check, Model, ModelFinding, check, merged_checks, model_from_dict
+from sfumato.engines.encoding import codes_among, codes_from_arrow
+from sfumato.engines.results import CodeArray, Codes
+from sfumato.engines.sql_engine import SQLEngine
+from sfumato.errors import ColumnError, InputError, did_you_mean, spell
+from sfumato.hierarchy.labels import as_text, set_members
+from sfumato.privacy import Check, DistinctDiversity, Model, check, merged_checks, model_from_dict
+from sfumato.privacy.classes import star_codes
 from sfumato.privacy.models import Missing
-from sfumato.privacy.wildcards import star_codes
-from sfumato.release.promise import Finding, require_same_classes
+from sfumato.release.promise import CountsPersons, Finding, require_same_classes
 from sfumato.tables import Table, table
-from sfumato.wording import counted
 
-__all__ = ["Anonymity", "combined"]
+__all__ = [
+    "Anonymity",
+    "combined",
+    "stacked",
+]
+
 
 CLASS_BYTES = 64
 """What a cell of a class takes while it is checked, at most."""
@@ -35,7 +44,7 @@ ENOUGH_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
-class Anonymity:
+class Anonymity(CountsPersons):
     """Every class of every quasi-identifier set satisfies all models.
 
     A `missing` or suppressed cell is a ``value`` of its own, which is what an adversary sees; or a
@@ -91,10 +100,6 @@ class Anonymity:
         """Whether suppressed and missing cells match any value."""
         return self.missing == "wildcard"
 
-    def counts_again(self, table: Table) -> bool:
-        """Whether everything that was measured can be measured on a table."""
-        return self.person is None or self.person in table.columns
-
     @property
     def about(self) -> tuple[str, ...]:
         """The columns that a witness needs."""
@@ -120,7 +125,7 @@ class Anonymity:
             holds=not broken,
             say=_READING[self.missing]
             + ("" if self.person is None else "counting persons, ")
-            + "; ".join(map(sentence, broken or found)),
+            + "; ".join(finding.say for finding in broken or found),
             measured={
                 "checks": found,
                 "wildcards": self.wildcards,
@@ -209,16 +214,13 @@ class Anonymity:
         self, table: Table, names: tuple[str, ...], parts: int, budget: Budget | None
     ) -> Check:
         """The same from some classes at a time, counted where the rows are if that is possible."""
-        from sfumato.engines.sql_engine import SQLEngine
-
         assert isinstance(table.engine, SQLEngine)
         values, totals = {}, {}
         who = () if self.person is None else (self.person,)
         for name in self.sensitive:
             column = table.engine.holders(name, *who) if who else table.values(name)
-            assert column.counts is not None
             values[name] = column.values[0]
-            totals[name] = column.counts[np.argsort(column.arrays[0])]
+            totals[name] = column.row_counts[np.argsort(column.arrays[0])]
         counting = _ClassesCheck(self.models, names, values, totals, self.person)
         columns = (*names, *self.sensitive, *who)
         schema = pa.schema([("check", pa.binary())])
@@ -244,8 +246,6 @@ class _ClassesCheck:
 
     def of(self, classes: pa.Table) -> Check:
         """The outcome for classes whose counts are in the last column."""
-        from sfumato.engines.encoding import codes_among, codes_from_arrow
-
         entries = codes_from_arrow(classes, classes.column_names[-1])
         codes = {name: entries.column(name) for name in entries.columns}
         who = None if self.person is None else codes.pop(self.person)
@@ -292,23 +292,6 @@ def _labels_of_both(values: pa.Array) -> int:
         return 0
     sets = [text[1:-1] for text in values.to_pylist() if text and text[0] + text[-1] == "{}"]
     return sum(None in (set_members(inside) or ()) for inside in sets)
-
-
-def sentence(finding: ModelFinding) -> str:
-    """What was measured and asked, in a line."""
-    asked = ", ".join(f"{name} = {value:g}" for name, value in finding.asked.items())
-    measured = ", ".join(
-        f"{name} = {'none' if value is None else format(value, '.6g')}"
-        for name, value in finding.measured.items()
-    )
-    of = f" of {finding.column}" if finding.column else ""
-    failing = (
-        f" ({counted(finding.failing_rows, 'row', does='fail')})" if finding.failing_rows else ""
-    )
-    return (
-        f"{finding.model}{of} on {', '.join(finding.qi)}: {measured} measured, "
-        f"{asked} asked{failing}"
-    )
 
 
 def combined(
@@ -400,8 +383,6 @@ def _keyed_like(mine: pa.Table, theirs: pa.Table, row_key: str) -> pa.Table:
 
 
 def _with_sensitive(joined: pa.Table, sensitive: Sequence[str], releases: int) -> pa.Table:
-    import pyarrow.compute as pc
-
     for name in sensitive:
         shown = [_name(name, at) for at in range(1, releases + 1)]
         shown = [column for column in shown if column in joined.column_names]
@@ -415,3 +396,160 @@ def _with_sensitive(joined: pa.Table, sensitive: Sequence[str], releases: int) -
             columns = [column.cast(pa.string()) for column in columns]
         joined = joined.append_column(name, pc.coalesce(*columns))
     return joined
+
+
+_ROWS, _RELEASE = "\0rows", "\0release"
+"""Names that no column of a file can have."""
+
+
+def stacked(
+    releases: Sequence[Table],
+    promise: Anonymity,
+    budget: Budget | None = None,
+    *,
+    newest: bool = False,
+) -> tuple[Finding, tuple[str, ...]]:
+    """What is promised, checked on the rows of several releases one under the other.
+
+    Rows that show the same labels are one class, whichever release they are in: that is what
+    somebody sees who has all of them and knows that a person is in one. Releases do not name
+    persons, so rows are counted. The sentences are about somebody who knows more: that a person is
+    in all of them, with the same sensitive value.
+
+    With `newest` only classes that the last release shows are looked at, with the rows of all: the
+    others were published before, and what is added changes nothing but the distribution of all
+    rows, from which they may now differ more.
+
+    Examples
+    --------
+    >>> from sfumato.privacy import KAnonymity
+    >>> from sfumato.tables import table
+    >>> january = table(pa.table({"age": ["[20, 30)"] * 3}))
+    >>> february = table(pa.table({"age": ["[20, 30)", "31"]}))
+    >>> promise = Anonymity((KAnonymity(3),), (("age",),))
+    >>> stacked([january, february], promise)[0].say
+    '2 releases, one under the other: k-anonymity on age: k = 1 measured, k = 3 asked (1 row fails)'
+    """
+    if promise.missing != "value":
+        raise InputError(
+            "several releases are put one under the other where a missing value is a value",
+            remedy=f"Verify each by itself, or leave out {spell('missing', promise.missing)}.",
+        )
+    entries = _entries(releases, promise, budget)
+    last = len(releases) - 1 if newest else None
+    outcomes = [_outcome(entries, promise, names, last) for names in promise.qi]
+    found = [finding for outcome in outcomes for finding in outcome.findings]
+    broken = [finding for finding in found if not finding.holds]
+    finding = Finding(
+        check="together",
+        holds=not broken,
+        say=f"{len(releases)} releases, one under the other: "
+        + "; ".join(finding.say for finding in broken or found),
+        measured={"checks": found, "rows": entries.rows},
+        remedy="Ask for more in the new release, or make it without the groups of the earlier one.",
+    )
+    return finding, _narrowed(entries, promise, len(releases))
+
+
+def _outcome(entries: Codes, promise: Anonymity, names: tuple[str, ...], last: int | None) -> Check:
+    """The classes of one set, measured against the distribution of all rows."""
+    totals = {
+        name: np.bincount(
+            entries.column(name), entries.counts, len(entries.values_of(name))
+        ).astype(np.int64)
+        for name in promise.sensitive
+    }
+    shown = entries
+    if last is not None:
+        classes, count = _classes(entries, names)
+        new = np.zeros(count, dtype=bool)
+        new[classes[entries.column(_RELEASE) == last]] = True
+        shown = entries.take(new[classes])
+    return check(
+        promise.models,
+        {name: shown.column(name) for name in (*names, *promise.sensitive)},
+        names,
+        counts=shown.counts,
+        values={name: entries.values_of(name) for name in promise.sensitive},
+        totals=totals,
+    )
+
+
+def _classes(entries: Codes, names: Sequence[str]) -> tuple[npt.NDArray[np.int64], int]:
+    classes, count = entries.numbered(names)
+    return classes.astype(np.int64), count
+
+
+def _entries(releases: Sequence[Table], promise: Anonymity, budget: Budget | None) -> Codes:
+    """The combinations that each release shows, with their rows and its number."""
+    names = tuple(dict.fromkeys(name for names in promise.qi for name in names))
+    parts = []
+    for at, release in enumerate(releases):
+        release.require((*names, *promise.sensitive))
+        found = release.classes((*names, *promise.sensitive), budget=budget)
+        cells = {}
+        for name in found.columns:
+            values = found.values_of(name)
+            values = as_text(values) if name in names else values
+            cells[name] = values.take(pa.array(found.column(name)))
+        cells[_RELEASE] = pa.array(np.full(found.entries, at))
+        parts.append(pa.table({**cells, _ROWS: pa.array(found.counts)}))
+    for name in promise.sensitive:
+        kinds = {part.schema.field(name).type for part in parts}
+        if len(kinds) > 1:
+            parts = [_as_common(part, name, kinds) for part in parts]
+    return codes_from_arrow(pa.concat_tables(parts), _ROWS)
+
+
+def _as_common(part: pa.Table, name: str, kinds: set[pa.DataType]) -> pa.Table:
+    """A sensitive column in a type that all releases can show it in."""
+    number = all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds)
+    at = part.schema.get_field_index(name)
+    try:
+        column = part.column(name).combine_chunks()
+        column = column.cast(pa.float64()) if number else as_text(column)
+    except pa.ArrowInvalid:
+        raise ColumnError(
+            f"`{name}` is of another type in each release",
+            remedy="Write it alike in both, or verify each by itself.",
+        ) from None
+    return part.set_column(at, name, column)
+
+
+def _narrowed(entries: Codes, promise: Anonymity, releases: int) -> tuple[str, ...]:
+    """Classes of all releases that share fewer sensitive values than every class must have."""
+    told = []
+    least: dict[str, int] = {}
+    for model in promise.models:
+        if model.about is not None:
+            asked = model.l if isinstance(model, DistinctDiversity) else 2
+            least[model.about] = max(least.get(model.about, 2), asked)
+    for name, asked in least.items():
+        narrow, common = 0, 0
+        for names in promise.qi:
+            shared = _shared_values(entries, names, name, releases)
+            common += len(shared)
+            narrow += int((shared < asked).sum())
+        if narrow:
+            told.append(
+                f"{narrow:,} of {common:,} groups that both releases show have fewer than {asked} "
+                f"values of `{name}` in common: whoever knows that somebody is in both, with the "
+                "same value, can narrow it down further than the promise says"
+            )
+    return tuple(told)
+
+
+def _shared_values(
+    entries: Codes, names: Sequence[str], about: str, releases: int
+) -> npt.NDArray[np.int64]:
+    """For each class that all releases show, how many values all of them show in it."""
+    classes, count = _classes(entries, names)
+    which = entries.column(_RELEASE).astype(np.int64)
+    seen = np.unique(classes * releases + which)
+    everywhere = np.bincount(seen // releases, minlength=count) == releases
+    values = len(entries.values_of(about))
+    pairs = classes * values + entries.column(about)
+    each = np.unique(pairs * releases + which)
+    pair, times = np.unique(each // releases, return_counts=True)
+    shared = np.bincount(pair[times == releases] // values, minlength=count)
+    return np.asarray(shared[everywhere], np.int64)

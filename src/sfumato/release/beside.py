@@ -20,6 +20,7 @@ from sfumato.columns.persons import naming_columns
 from sfumato.columns.profile import FEW
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import spell
+from sfumato.kernels import class_ids, group_distinct, refine, representatives
 from sfumato.privacy import Model
 from sfumato.release.anonymity import Anonymity
 from sfumato.results import Result
@@ -239,8 +240,6 @@ def linked(
     >>> linked(table(seen), ["age"], "who")
     Linked(column='who', persons=3, least=2, alone=3)
     """
-    from sfumato.kernels import class_ids, group_distinct
-
     if name not in released.columns or not at_hand(released):
         return None
     if released.class_sizes([name], budget).classes == released.rows:
@@ -298,8 +297,6 @@ class Owned:
 
     def classes(self, qi: Sequence[str]) -> tuple[CodeArray, int]:
         """The class of each entry, and how many there are."""
-        from sfumato.kernels import class_ids
-
         own = self.entries.select(tuple(qi))
         return class_ids(own.arrays, own.cardinalities, entries=self.entries.entries)
 
@@ -499,8 +496,6 @@ def _about_shares(
     released: Table, qi: Sequence[str], name: str, budget: Budget | None, several: bool
 ) -> list[str]:
     """Classes in which nearly all rows hold one value."""
-    from sfumato.kernels import class_ids
-
     entries = released.classes([*qi, name], budget=budget)
     own = entries.select(tuple(qi))
     ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
@@ -534,8 +529,6 @@ def largest_shares(
     >>> [found.tolist() for found in largest_shares(ids, 2, codes, np.array([2, 1, 1, 4]))]
     [[7, 1], [4, 1]]
     """
-    from sfumato.kernels import refine, representatives
-
     both, parts = refine(ids, number, codes, int(codes.max(initial=0)) + 1, ordered=False)
     held = np.bincount(both, weights=counts, minlength=parts).astype(np.int64)
     home = ids[np.asarray(representatives(both, parts), dtype=np.int64)]

@@ -24,12 +24,23 @@ from typing import Any
 
 from sfumato._version import __version__
 from sfumato.addresses import shown
+from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
+from sfumato.tables import Table
 
-__all__ = ["FIELDS", "FORMAT", "Certificate", "certificate_path", "checked_author"]
+__all__ = [
+    "FIELDS",
+    "FORMAT",
+    "Certificate",
+    "certificate_path",
+    "check_certificate_place",
+    "check_place",
+    "checked_author",
+]
+
 
 FORMAT = 2
 """Version of the certificate's form; raised when old readers would misread a new one."""
@@ -242,3 +253,60 @@ def _digest(body: Mapping[str, Any]) -> str:
 def _canonical(body: Mapping[str, Any]) -> bytes:
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
+
+
+def check_place(
+    opened: Table,
+    output: str | os.PathLike[str] | None,
+    *,
+    format: str | None = None,
+    force: bool = False,
+    sign: str | os.PathLike[str] | None = None,
+) -> None:
+    """Refuse an output that could not be published in the end, or signed.
+
+    A long search should not end in "this file exists already". Places in a database or on a
+    cluster are looked at when the release is written. Where there is no output, nothing can be
+    signed.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> check_place(sf.table(pa.table({"age": [1]})), "no-such-folder/people.csv")
+    Traceback (most recent call last):
+        ...
+    sfumato.errors.ParameterError: no-such-folder: the folder to write to does not exist. \
+Create it first.
+    """
+    if output is None:
+        if sign is not None:
+            raise ParameterError(
+                "only a release that is written can be signed",
+                remedy=f"Say where to write it, e.g. {spell('output', 'out.csv')}.",
+            )
+        return
+    able = opened.engine.capabilities
+    if able.replayable and not able.remote:
+        text = os.fspath(output)
+        if "://" in text:
+            raise ParameterError(
+                "rows of a file are written to a file, not to a database",
+                remedy="Write a file, e.g. -o out.parquet, and load that.",
+            )
+        format_of(text, format)
+        check_destination(text, inputs=opened.engine.paths, force=force)
+    check_certificate_place(certificate_path(output), force=force, sign=sign)
+
+
+def check_certificate_place(
+    beside: Path, *, force: bool = False, sign: str | os.PathLike[str] | None = None
+) -> None:
+    """Refuse to replace the certificate of another release, and a key that cannot sign."""
+    if sign is not None:
+        signature(b"", sign)
+    if beside.exists() and not force:
+        raise ParameterError(
+            "there is a certificate of an earlier release",
+            where=str(beside),
+            remedy=f"Choose another name, or replace it with {spell('force', True)}.",
+        )

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.columns.codebooks import RESTRICTED_AREAS, looks_postal, postal_text
 from sfumato.errors import ColumnError
+from sfumato.hierarchy import Ranges
 from sfumato.hierarchy.labels import as_text, braces_around, set_members
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.hierarchy import Hierarchy, Ranges
 
 __all__ = [
@@ -159,8 +160,6 @@ class _Reader:
     """Turns one label after the other into the places it covers."""
 
     def __init__(self, name: str, values: pa.Array, hierarchy: Hierarchy | None) -> None:
-        import pyarrow as pa
-
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         self.line = _line(name, values)
@@ -293,10 +292,6 @@ class _Reader:
 
 def _line(name: str, values: pa.Array) -> Ranges | None:
     """The values as numbers on a line; None for categories."""
-    import pyarrow as pa
-
-    from sfumato.hierarchy import Ranges
-
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
         return None
@@ -305,8 +300,6 @@ def _line(name: str, values: pa.Array) -> Ranges | None:
     except ColumnError:
         return None
 
-
-Array = npt.NDArray[Any]
 
 LEAF = 16
 

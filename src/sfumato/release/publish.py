@@ -15,24 +15,29 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.addresses import shown
-from sfumato.budget import Budget
+from sfumato.budget import Budget, each
+from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.parts import Parted
 from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.writing import harmless
 from sfumato.errors import ParameterError, PromiseError, spell
-from sfumato.kernels.cores import each
 from sfumato.keyfiles import keyed_digest
-from sfumato.release.anonymity import Anonymity
+from sfumato.release.anonymity import Anonymity, stacked
 from sfumato.release.beside import about_persons, about_promise
-from sfumato.release.certificate import FIELDS, Certificate, certificate_path, checked_author
-from sfumato.release.place import check_certificate_place
-from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost
-from sfumato.release.together import stacked
+from sfumato.release.certificate import (
+    FIELDS,
+    Certificate,
+    certificate_path,
+    check_certificate_place,
+    checked_author,
+)
+from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost, measured_on
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
-from sfumato.tables.frames import is_pandas, is_polars
+from sfumato.tables.frames import ArrowSource, from_pandas, from_polars, is_pandas, is_polars
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +50,8 @@ __all__ = ["Release", "publish", "recorded_promises", "rehearse", "staged_releas
 
 
 _PRIVATE = {"private": True}
+_COUNT_PERSONS = (Anonymity, RatioAtMost)
+"""Promises that may be about persons, whom a release does not name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,9 +224,6 @@ class Release(Result, Frames):
 
     def _kept_rows(self) -> slice | npt.NDArray[np.integer[Any]] | None:
         """Which of the frame's rows are in the release; None where that is not known any more."""
-        from sfumato.engines.memory import MemoryEngine
-        from sfumato.tables.frames import ArrowSource, from_pandas, from_polars
-
         if self.order is not None:
             return self.order
         if not isinstance(self.mapping, Recoding) or self.mapping.sorted:
@@ -358,19 +362,9 @@ def staged_release(
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
     plan = replace(plan, formulas=staged.formulas, warnings=(*plan.warnings, *_run_by(staged)))
     try:
-        plan = _as_staged(plan)
-        written = Table(staged.engine())
         remote = target if source.engine.capabilities.remote else None
-        with _witnessed(plan, staged, written, remote, budget) as promised:
-            release = _measured(promised, written, budget)
-        release = replace(
-            release,
-            promises=plan.promises,
-            output=shown(target),
-            destination=target,
-            order=None if plan.frame is None else staged.order,
-        )
-        yield release, staged, written
+        release, written = _verified(plan, staged, remote, budget)
+        yield replace(release, output=shown(target), destination=target), staged, written
     finally:
         staged.discard()
 
@@ -385,8 +379,6 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
     able = source.engine.capabilities
     if able.remote or not able.replayable:
         if isinstance(recoding, Parted):
-            from sfumato.engines.sql_engine import SQLEngine
-
             assert isinstance(source.engine, SQLEngine)
             source.engine.try_parts(recoding, budget)
         return _as_staged(plan)
@@ -396,16 +388,26 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
         staged = source.engine.stage(
             recoding, os.path.join(folder.name, "release.arrow"), budget=budget
         )
-        plan, written = _as_staged(plan), Table(staged.engine())
-        with _witnessed(plan, staged, written, None, budget) as promised:
-            release = _measured(promised, written, budget)
-        moved = None if plan.frame is None else staged.order
-        release = replace(release, promises=plan.promises, order=moved)
+        release, written = _verified(plan, staged, None, budget)
     except BaseException:
         folder.cleanup()
         raise
     weakref.finalize(written, _forget, staged, folder)  # holds `staged`, which holds the file
     return replace(release, table=written)
+
+
+def _verified(
+    plan: Release, staged: Staged, remote: str | None, budget: Budget | None
+) -> tuple[Release, Table]:
+    """The release with figures of what was written, if that keeps every promise, and the latter.
+
+    `remote` is its destination where that is in a remote engine.
+    """
+    plan, written = _as_staged(plan), Table(staged.engine())
+    with _witnessed(plan, staged, written, remote, budget) as promised:
+        release = _measured(promised, written, budget)
+    order = None if plan.frame is None else staged.order
+    return replace(release, promises=plan.promises, order=order), written
 
 
 def _as_staged(plan: Release) -> Release:
@@ -479,8 +481,7 @@ def _witnessed(
     a file of its own, or beside the release where that is in a remote engine.
     """
     source, recoding = _made_of(plan)
-    kinds = (Anonymity, RatioAtMost)
-    asked = [p for p in plan.promises if isinstance(p, kinds) and p.person is not None]
+    asked = [p for p in plan.promises if isinstance(p, _COUNT_PERSONS) and p.person is not None]
     if not asked:
         yield plan
         return
@@ -512,9 +513,8 @@ def _witnessed(
 
 def _with_owners(plan: Release, witness: Table, budget: Budget | None) -> Release:
     """The plan, its promises about persons with the witness; who is left out is counted there."""
-    kinds = (Anonymity, RatioAtMost)
     promises = tuple(
-        replace(p, witness=witness) if isinstance(p, kinds) and p.person is not None else p
+        replace(p, witness=witness) if isinstance(p, _COUNT_PERSONS) and p.person is not None else p
         for p in plan.promises
     )
     told = plan.details.get("persons")
@@ -663,7 +663,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
         lambda one: one.fingerprint(), (source, written), written.rows if together else 0
     )
     k, classes = release.k, release.classes
-    if not all(_is_measured_on(promise, written) for promise in release.promises):
+    if not all(measured_on(promise, written) for promise in release.promises):
         k, classes = _classes(release.qi, (), written)
     return {
         "method": release.method,
@@ -698,20 +698,10 @@ def recorded_promises(release: Release, written: Table) -> list[dict[str, Any]]:
         {
             "kind": promise.kind,
             **promise.to_dict(),
-            "measured": plain(finding.measured) if _is_measured_on(promise, written) else {},
+            "measured": plain(finding.measured) if measured_on(promise, written) else {},
         }
         for promise, finding in zip(release.promises, release.findings, strict=True)
     ]
-
-
-def _is_measured_on(promise: Promise, written: Table) -> bool:
-    """Whether figures are of the released table alone; those of others stay at home.
-
-    People of a population, and persons whom the release does not name, are counted elsewhere.
-    """
-    if isinstance(promise, (Anonymity, RatioAtMost)):
-        return promise.counts_again(written)
-    return promise.kind not in MEASURED_ELSEWHERE
 
 
 _AT_HOME = ("seed", "key_file")

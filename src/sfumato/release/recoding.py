@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato._version import __version__
 from sfumato.addresses import shown
@@ -26,20 +28,16 @@ from sfumato.hierarchy.labels import STAR, as_text, mark_of, without_marks
 from sfumato.privacy import DistinctDiversity
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.label_matching import Reading, read_cells
+from sfumato.release.label_matching import Reading, build_tree, claim_points, in_kernels, read_cells
 from sfumato.release.promise import Promise, promise_from_dict
 from sfumato.release.publish import Release
 from sfumato.tables import Table, table
 from sfumato.tables.frames import is_pandas, is_polars, with_columns
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.engines.results import Codes
 
 __all__ = ["Holding", "Recoding", "refuse_unreadable"]
-
-Array = npt.NDArray[Any]
 
 FORMAT = 1
 """Version of the file's form."""
@@ -210,10 +208,6 @@ class Recoding:
 
         A group that would hold fewer than `least` rows leaves them to the others.
         """
-        import pyarrow as pa
-
-        from sfumato.release.label_matching import build_tree, claim_points, in_kernels
-
         trees = hierarchies or {}
         readings = {
             name: read_cells(
@@ -233,7 +227,7 @@ class Recoding:
             share = readings[name].size / max(len(readings[name].place), 1)
             breadth += share[self.groups[:, at]]
         order = np.argsort(breadth, kind="stable")
-        weights = np.ones(len(points), np.int64) if entries.counts is None else entries.counts
+        weights = entries.row_counts
         tree = build_tree(points, weights.astype(float))[:-1]
         kernels = in_kernels(list(readings.values()))
         found = claim_points(self.groups[order], *kernels, points, weights, least, *tree)
@@ -256,8 +250,6 @@ class Recoding:
         hierarchies
             The trees that the release was made with, if it was: a folder, or one a column.
         """
-        import pyarrow as pa
-
         rows = frame
         if not (is_pandas(frame) or is_polars(frame) or isinstance(frame, pa.Table)):
             rows = table(frame).to_arrow()
@@ -274,9 +266,6 @@ class Recoding:
 
     def _cells(self, held: Holding, entries: Codes, name: str, at: int) -> pa.Array:
         """The cells of a column: labels, or the values themselves where all labels are such."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         inside = pa.array(held.group >= 0)
         label = self.groups[np.maximum(held.group, 0), at] if len(self) else np.zeros(0, np.int64)
         texts = pa.array(self.labels[name], pa.string())
@@ -310,8 +299,6 @@ def _edges(
 
 
 def _same(cells: pa.Array, texts: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
-
     both_null = pc.and_(cells.is_null(), texts.is_null())
     return pc.or_(both_null, pc.equal(cells, texts).fill_null(False))
 

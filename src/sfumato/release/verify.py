@@ -30,23 +30,22 @@ from sfumato.keyfiles import names_same, public_key
 from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.models import PromiseFields
 from sfumato.privacy.tables import bin_edges
-from sfumato.release.anonymity import Anonymity, combined
+from sfumato.release.anonymity import Anonymity, combined, stacked
 from sfumato.release.beside import about_promise, pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import (
     MEASURED_ELSEWHERE,
     Finding,
     Promise,
-    RatioAtMost,
+    measured_on,
     promise_class,
     promise_from_dict,
 )
-from sfumato.release.together import stacked
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 from sfumato.utility.view import boundary_violations
 
-__all__ = ["Verification", "counts_again", "promised", "signed", "verify"]
+__all__ = ["Verification", "promised", "signed", "verify"]
 
 Trees = str | Path | Mapping[str, Hierarchy]
 
@@ -526,17 +525,12 @@ def _replayed(
     """The promise itself, and whether it measures what was measured then."""
     finding = _checked(promise, opened, budget)
     same = plain(finding.measured) == measured
-    if same or promise.kind in MEASURED_ELSEWHERE or not counts_again(promise, opened):
+    if same or not measured_on(promise, opened):
         return [finding]
     differs = Finding(
         "measures", False, f"{promise.kind}: the figures differ from those in the certificate"
     )
     return [finding, differs]
-
-
-def counts_again(promise: Promise, opened: Table) -> bool:
-    """Whether what was measured then can be measured on this table."""
-    return not isinstance(promise, (Anonymity, RatioAtMost)) or promise.counts_again(opened)
 
 
 def _checked(promise: Promise, opened: Table, budget: Budget | None) -> Finding:

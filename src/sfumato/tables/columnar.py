@@ -16,10 +16,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from sfumato.budget import usable_threads
 from sfumato.engines.protocol import BATCH_ROWS, column_of
 from sfumato.engines.spool import PrivateFolder, allow, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
-from sfumato.kernels.cores import usable_threads
 from sfumato.tables.source import (
     BaseSource,
     chosen,

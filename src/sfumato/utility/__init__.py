@@ -13,11 +13,11 @@ from sfumato.utility.measures import (
     information_loss,
     majority_penalty,
     non_uniform_entropy,
+    regions,
     similarity,
     summarize,
     weighted_discernibility,
 )
-from sfumato.utility.regions import regions
 from sfumato.utility.usefulness import (
     Accuracy,
     Answer,

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, each
 from sfumato.engines.protocol import column_of
 from sfumato.errors import (
     ColumnError,
@@ -38,10 +38,10 @@ from sfumato.hierarchy import (
     ValueSets,
     read_folder,
 )
-from sfumato.hierarchy.infer import infer
+from sfumato.hierarchy.builders import infer
 from sfumato.hierarchy.labels import as_text, mark_of, star_beside, without_marks
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.cores import each
+from sfumato.kernels import class_ids
 from sfumato.tables import Table, table
 from sfumato.wording import counted
 
@@ -136,8 +136,6 @@ class View:
     @cached_property
     def classes(self) -> tuple[Array, int]:
         """The class of each released entry in the release, and the number of classes."""
-        from sfumato.kernels import class_ids
-
         cells = len(self.kept) * len(self.columns)
         arrays = each(lambda name: self.labels(name).astype(np.uint32), self.columns, cells)
         ids, number = class_ids(

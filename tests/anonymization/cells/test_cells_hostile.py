@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymization.cells import bounds, candidates, patterns
-from sfumato.anonymization.cells.exact import Optimum
+from sfumato.anonymization.cells.bounds import Optimum
 from sfumato.anonymization.verb import anonymize
 from sfumato.budget import Budget
 from sfumato.errors import ColumnError, InputError, ParameterError, SfumatoError

@@ -11,10 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.cells.bounds import ascent, certified, lower_bound
+from sfumato.anonymization.cells.bounds import (
+    _is_whole,
+    ascent,
+    certified,
+    lower_bound,
+    optimum,
+    repaired,
+    solve_assignment,
+)
 from sfumato.anonymization.cells.candidates import closed_candidates
 from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-from sfumato.anonymization.cells.exact import _is_whole, optimum, repaired, solve_assignment
 from sfumato.anonymization.cells.paper import start
 from sfumato.anonymization.cells.partition import Partition, fits, groups_of, unite
 from sfumato.anonymization.cells.patterns import Patterns, patterns_of

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sfumato.anonymization.cells.bounds import optimum
 from sfumato.anonymization.cells.candidates import closed_candidates, frequent_candidates
 from sfumato.anonymization.cells.direct import opt_lb
-from sfumato.anonymization.cells.exact import optimum
 from sfumato.anonymization.cells.paper import _gen_cover, start
 from sfumato.anonymization.cells.patterns import patterns_of
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.cells.bounds import ascent, lower_bound
+from sfumato.anonymization.cells.bounds import ascent, lower_bound, optimum
 from sfumato.anonymization.cells.direct import guided, opt_lb, possible_entries
-from sfumato.anonymization.cells.exact import optimum
 from sfumato.anonymization.cells.paper import ALGORITHMS, start
 from sfumato.anonymization.cells.partition import Partition
 from sfumato.anonymization.cells.patterns import patterns_of

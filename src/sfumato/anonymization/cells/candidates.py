@@ -10,7 +10,6 @@ and no memory besides the answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.anonymization.cells.table import CellTable
 from sfumato.errors import BudgetError
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 
 __all__ = [
@@ -27,8 +27,6 @@ __all__ = [
     "frequent_candidates",
     "require_complete",
 ]
-
-Array = npt.NDArray[Any]
 
 MOST_PLACES = 150_000_000
 """Entries that all candidates together may list; 4 bytes each."""
@@ -89,9 +87,9 @@ def closed_candidates(
     return _mined(table, True, most, below)
 
 
-def frequent_candidates(table: CellTable, most: int = MOST_PLACES) -> Candidates:
+def frequent_candidates(table: CellTable) -> Candidates:
     """All frequent itemsets, closed or not."""
-    return _mined(table, False, most, DEAREST)
+    return _mined(table, False, MOST_PLACES, DEAREST)
 
 
 def require_complete(candidates: Candidates) -> None:

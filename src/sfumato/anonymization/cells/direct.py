@@ -151,7 +151,7 @@ def opt_lb(
     return price if patterns.floor is None else np.maximum(price, patterns.floor)
 
 
-def guided(table: CellTable, patterns: Patterns, dual: Dual, often: float = _OFTEN) -> Partition:
+def guided(table: CellTable, patterns: Patterns, dual: Dual) -> Partition:
     """The partition that takes candidates which were open often, cheapest first.
 
     Examples
@@ -166,7 +166,7 @@ def guided(table: CellTable, patterns: Patterns, dual: Dual, often: float = _OFT
     4.0
     """
     candidates = dual.candidates
-    chosen = np.flatnonzero(dual.opened >= often)
+    chosen = np.flatnonzero(dual.opened >= _OFTEN)
     order = chosen[np.lexsort((-dual.opened[chosen], candidates.prices[chosen]))]
     group = np.full(table.entries, -1, dtype=np.int64)
     facts = (table.counts, table.sensitive, table.rules)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import forget, holds, take_in
 
@@ -25,8 +26,6 @@ __all__ = [
     "total",
     "unite",
 ]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

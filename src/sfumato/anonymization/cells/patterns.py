@@ -13,19 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.cells.table import CellTable
 from sfumato.budget import Budget
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.kernels.direct_table import ones
 
 __all__ = ["MOST_PATTERNS", "Neighbours", "Patterns", "patterns_of"]
-
-Array = npt.NDArray[Any]
 
 MOST_PATTERNS = 1 << 14
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.cells.bounds import Dual
+from sfumato.anonymization.cells.bounds import Dual, repaired
 from sfumato.anonymization.cells.direct import guided, opt_lb
-from sfumato.anonymization.cells.exact import repaired
 from sfumato.anonymization.cells.partition import (
     Partition,
     fits,
@@ -49,7 +48,11 @@ __all__ = ["FEW_ROUNDS", "IMPROVEMENTS", "improved", "local_search", "rounds_of"
 IMPROVEMENTS = ("none", "local", "milp")
 
 _AT_ONCE = 64
+_ROUNDS = 30
+"""Rounds until a dead end, at most."""
 _DEAD_ENDS = 2
+"""How often to go on after a dead end: in one round new groups may then cost up to k/2 stars more
+than they save."""
 
 _EVER = 0.02
 """Share of the ascent's last steps in which a candidate must have been open."""
@@ -106,16 +109,12 @@ def local_search(
     budget: Budget | None = None,
     *,
     seed: int = 0,
-    dead_ends: int = _DEAD_ENDS,
     least: npt.NDArray[np.int64] | None = None,
 ) -> Partition:
     """Improve until nothing helps any more, then from dead end to dead end, or until time is up.
 
     Parameters
     ----------
-    dead_ends
-        How often to go on after a dead end: in one round new groups may then cost up to k/2 stars
-        more than they save.
     least
         What `opt_lb` gives, if it is known.
     """
@@ -126,8 +125,8 @@ def local_search(
     descent.to_dead_end()
     best, cost = groups.group.copy(), total(groups)
     heat = int(table.k / 2 * np.maximum(table.prices, 0).sum() / max(1, len(table.free)))
-    for turn in range(dead_ends):
-        budget.progress("improving", (turn + 1) / (dead_ends + 1))
+    for turn in range(_DEAD_ENDS):
+        budget.progress("improving", (turn + 1) / (_DEAD_ENDS + 1))
         if descent.exhausted() or cost == 0:
             break
         descent.round(heat, seed + turn)
@@ -156,9 +155,9 @@ class _Descent:
         self.elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
         self.rounds = rounds_of(table, patterns, budget)
 
-    def to_dead_end(self, rounds: int = 30) -> None:
+    def to_dead_end(self) -> None:
         """Rounds until one saves next to nothing."""
-        for _ in range(rounds):
+        for _ in range(_ROUNDS):
             if self.exhausted():
                 break
             if self.round(0, 0) <= 2e-4 * total(self.groups):

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.anonymization.axes import sensitive_of
-from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.problem import Problem, sensitive_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
 
@@ -36,8 +36,6 @@ __all__ = [
     "sort_classes",
     "table_of_codes",
 ]
-
-Array = npt.NDArray[Any]
 
 MOST_COLUMNS = 62
 """Sets of columns are the bits of one machine word."""

@@ -20,9 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.anonymization.axes import pieced, positions_of, sensitive_of
 from sfumato.anonymization.cuts import coarse_partition
 from sfumato.anonymization.methods.gathering import fill_from_classes, gather, sketch
 from sfumato.anonymization.methods.moves import (
@@ -66,13 +64,13 @@ from sfumato.anonymization.methods.pricing import (
     prices_of,
     total_loss,
 )
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, pieced, positions_of, sensitive_of
 from sfumato.anonymization.suppression import Blocks
+from sfumato.hierarchy.tree import Array
 from sfumato.privacy._kernels import clear, enough, holds, take_in
 
 __all__ = ["Search", "improve"]
 
-Array = npt.NDArray[Any]
 PART = 12_000
 """Least number of entries of a part; twice as many are not cut."""
 NEAR = 12_000

@@ -23,13 +23,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.anonymization.axes import positions_of
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.methods.annealing import PASSES, Search, improve
@@ -40,7 +37,7 @@ from sfumato.anonymization.methods.lattice import (
     level_groups,
 )
 from sfumato.anonymization.methods.pricing import PRICE, prices_of
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, positions_of
 from sfumato.anonymization.suppression import (
     Blocks,
     allowed_blocks,
@@ -51,10 +48,10 @@ from sfumato.anonymization.suppression import (
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy
+from sfumato.hierarchy.tree import Array
 
 __all__ = ["solve"]
 
-Array = npt.NDArray[Any]
 ROUNDS = 1
 """Rounds without a time limit, unless more are asked for. Each takes twice as long as the last."""
 DOUBLED = 6
@@ -135,9 +132,7 @@ def _searched(problem: Problem) -> Solution:
     more_out = bool((some.groups < 0).any())  # of a block that holds no longer
     if more_out or everybody.details["loss_after"] <= losses["loss_after"]:
         return everybody
-    return lifted(
-        replace(some, details={**some.details, **losses, "left_out": out}), company, problem
-    )
+    return lifted(replace(some, details={**some.details, **losses}, left_out=out), company, problem)
 
 
 def _with_company(problem: Problem, blocks: Blocks, known: float) -> Array | None:
@@ -255,7 +250,7 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
 
 def _bounded(problem: Problem, found: Solution) -> Solution:
     """The solution with a loss that no other undercuts."""
-    entry = np.arange(len(found.groups)) if found.entry is None else found.entry
+    entry = found.entry_of_piece
     kept = np.unique(entry[found.groups >= 0])
     known = float(found.details["loss_after"])
     least = _least_loss(problem, kept, known * _cells(problem), _loss(problem))

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.methods.lattice import nodes_by_loss
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, sensitive_of
 from sfumato.anonymization.suppression import (
     Blocks,
     allowed_blocks,
@@ -37,12 +35,12 @@ from sfumato.anonymization.suppression import (
 )
 from sfumato.errors import ParameterError, PromiseError, did_you_mean, spell
 from sfumato.hierarchy import EncodedHierarchy
+from sfumato.hierarchy.tree import Array
 from sfumato.privacy._kernels import groups_hold, held
 from sfumato.privacy.rules import DISTINCT, MAPPED, PERSONS, Rules, compares, recounted
 
 __all__ = ["solve"]
 
-Array = npt.NDArray[Any]
 Levels = tuple[int, ...]
 UNKNOWN, FAILS, HOLDS = 0, 1, 2
 LARGEST = 50_000_000

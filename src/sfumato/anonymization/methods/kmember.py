@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import grouped, positions_of, sensitive_of
 from sfumato.anonymization.cuts import coarse_partition, runs_of_blocks
 from sfumato.anonymization.methods.annealing import Search, improve
 from sfumato.anonymization.methods.pricing import (
@@ -32,11 +31,11 @@ from sfumato.anonymization.methods.pricing import (
     prices_of,
     union_loss,
 )
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, grouped, positions_of, sensitive_of
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.budget import each
 from sfumato.errors import ParameterError
 from sfumato.kernels.compiling import compiled
-from sfumato.kernels.cores import each
 from sfumato.privacy._kernels import clear, forget, holds, only_more_helps, take_in
 from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, DISTINCT, PERSONS
 

@@ -13,23 +13,27 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.anonymization.axes import grouped, positions_of, sensitive_of
 from sfumato.anonymization.methods.kmember import place_leftovers
 from sfumato.anonymization.methods.pricing import prices_of
-from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.problem import (
+    Problem,
+    Shape,
+    Solution,
+    grouped,
+    positions_of,
+    sensitive_of,
+)
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import clear, enough, holds, take_in
 
 __all__ = ["covering_groups", "descending_groups", "level_groups", "nodes_by_loss", "solve"]
 
-Array = npt.NDArray[Any]
 MOST_NODES = 20_000
 """Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
 PASSES = 24

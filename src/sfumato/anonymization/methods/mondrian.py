@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.anonymization.axes import pieced
 from sfumato.anonymization.cuts import cut
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, pieced
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.errors import ParameterError
 

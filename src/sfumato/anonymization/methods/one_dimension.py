@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.ranges import published_ranges
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.sorted_groups import (
     DELTA,
     SortedGroups,
@@ -28,7 +28,6 @@ from sfumato.kernels.sorted_groups import (
 
 __all__ = ["solve_optimal", "solve_quantiles"]
 
-Array = npt.NDArray[Any]
 Grouping = Callable[[Array, Array, int, bool], SortedGroups]
 """From ascending numbers, their rows, k and whether ties stay together, to groups."""
 

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.anonymization.axes import axes_of
-from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.problem import Problem, axes_of
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy, ValueSets
+from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import Loop, compiled
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
     "union_loss",
 ]
 
-Array = npt.NDArray[Any]
 LINE, TREE, SET = 0, 1, 2
 KIND, SLOT, END, PRICE, CAP, PARENT, FIRST, LAST, LEAF = range(9)
 """Columns of `Prices.head`."""

@@ -13,20 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.anonymization.axes import sensitive_of
-from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.problem import KeptGroups, Problem, Shape, Solution, sensitive_of
 from sfumato.anonymization.suppression import only
 from sfumato.hierarchy import Hierarchy, Published, Ranges, ValueSets
 from sfumato.hierarchy.labels import STAR, as_text
+from sfumato.hierarchy.tree import Array
+from sfumato.privacy._kernels import groups_hold
 from sfumato.release.label_matching import Reading
 from sfumato.release.recoding import Recoding
 
-__all__ = ["keep_groups", "with_left_out"]
-
-Array = npt.NDArray[Any]
+__all__ = ["keep_groups"]
 
 
 def keep_groups(
@@ -41,8 +39,6 @@ def keep_groups(
 
     With `stars` the method stars cells and shows all others as they are.
     """
-    from sfumato.privacy._kernels import groups_hold
-
     held = recoding.holding(problem.entries.select(problem.qi), trees, problem.rules.k)
     stays = held.group >= 0
     if stays.any():
@@ -63,18 +59,9 @@ def keep_groups(
             cells = _earlier_cells(problem.shapes[name], texts, reading, shown)
             published[name] = cells if new is None else _both(cells, new.published[name])
         solution = replace(solution, published=published)
-    like = _told(problem, recoding, solution)
-    return replace(solution, details={**({} if new is None else new.details), "like": like})
-
-
-def with_left_out(solution: Solution, problem: Problem) -> Solution:
-    """Count all rows of the problem that no group shows, also those that the method never saw."""
-    if "like" not in solution.details:
-        return solution
-    like = solution.details["like"]
-    out = problem.rows - like["rows_in_kept_groups"] - like["rows_in_new_groups"]
-    details = {**solution.details, "like": {**like, "rows_left_out": out}}
-    return replace(solution, details=details)
+    if new is not None:
+        solution = replace(solution, details=new.details, left_out=new.left_out)
+    return replace(solution, like=_told(problem, recoding, solution))
 
 
 def _regrouped(
@@ -84,8 +71,6 @@ def _regrouped(
 
     They are measured against the distribution of all rows, as the others are.
     """
-    from sfumato.privacy._kernels import groups_hold
-
     if not rest.any():
         return None
     left = replace(only(problem, rest), rules=problem.rules)
@@ -120,9 +105,9 @@ def _joined(
     )
 
 
-def _told(problem: Problem, recoding: Recoding, solution: Solution) -> dict[str, Any]:
+def _told(problem: Problem, recoding: Recoding, solution: Solution) -> KeptGroups:
     """What was kept and what is new, by the labels shown: a new group may show earlier ones."""
-    rows = problem.counts if solution.rows is None else solution.rows
+    rows = solution.rows_of_pieces(problem)
     seen = solution.groups >= 0
     groups, at = np.unique(solution.groups[seen], return_inverse=True)
     held = np.bincount(at, rows[seen], len(groups)).astype(np.int64)
@@ -145,7 +130,7 @@ def _combinations(
     problem: Problem, columns: Sequence[str], solution: Solution, groups: Array
 ) -> list[tuple[str | None, ...]]:
     """The labels that each group shows."""
-    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+    entry = solution.entry_of_piece
     one = np.zeros(int(groups.max(initial=-1)) + 2, dtype=np.int64)
     one[solution.groups] = entry  # rows left out write to the last place, which is no group
     texts = []
