@@ -23,7 +23,7 @@ import tomli_w
 from sfumato.budget import Budget
 from sfumato.columns.persons import person_columns
 from sfumato.columns.profile import Profile, profile
-from sfumato.columns.recognise import named_after_people, recognise_columns
+from sfumato.columns.recognise import recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
@@ -392,13 +392,8 @@ class Project:
     @staticmethod
     def _likely_person(opened: Table, look: Profile, budget: Budget) -> str:
         """The column that seems to name persons with several rows, if every row has somebody."""
-        roles = recognise_columns(look)
-        whole = {facts.name: facts for facts in look.facts if not facts.nulls}
-        named = {n: one.classes for n, one in whole.items() if named_after_people(n)}
-        told = [n for n in named if "name" not in (roles[n].what or "")]  # there are namesakes
-        if told and max(named.values()) < look.rows:  # each has several rows, whatever depends
-            return min(told, key=lambda name: named[name])
-        found = person_columns(opened, look, roles, budget)
+        found = person_columns(opened, look, recognise_columns(look), budget)
+        whole = {facts.name for facts in look.facts if not facts.nulls}
         return next((one.name for one in found if one.name in whole), "")
 
     def decide(self, choices: Choices, edition: int | None = None) -> Decided:
