@@ -600,3 +600,26 @@ def test_groups_that_show_the_same_are_one_class_of_persons():
     shown = release.to_arrow()
     classes = {*zip(shown["sex"].to_pylist(), shown["age"].to_pylist(), strict=True)}
     assert release.classes == release.details["risk"][0].after.classes == len(classes)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_class_that_mondrian_leaves_could_be_cut(seed: int) -> None:
+    """Also where few combinations are those of many persons."""
+    random = np.random.default_rng(seed)
+    rows, persons = int(random.integers(60, 200)), int(random.integers(10, 40))
+    who = random.integers(0, persons, rows)
+    cells = {
+        "a": (who * random.integers(0, 2) + random.integers(0, 4, rows)) % 6,
+        "b": random.integers(0, 3, rows),
+    }
+    table = pa.table({"who": who, "row": np.arange(rows), **cells})
+    release = sf.anonymize(table, k=4, qi=["a", "b"], person="who", identifiers=[])
+    classes = defaultdict(list)
+    for row in release.to_arrow().to_pylist():
+        classes[row["a"], row["b"]].append(row["row"])
+    for members in classes.values():
+        for name in cells:
+            values = cells[name][members]
+            for cut in np.unique(values)[1:]:
+                sides = [set(who[members][values < cut]), set(who[members][values >= cut])]
+                assert min(map(len, sides)) < 4, "both sides hold enough persons"

@@ -688,8 +688,8 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                         _persons_of_cuts(
                             column, begin, runs, found, sensitive, rules, counts[0], met, cuts
                         )
-                        least, extra = rules.persons, 0
-                        at = _best_cut(axes, axis, runs, found, total, rules.k, wanted, least, cuts)
+                        extra, many = 0, rules.persons
+                        at = _best_cut(axes, axis, runs, found, total, rules.k, wanted, many, cuts)
                         if at < 0 or not _parts_hold(
                             column, own, sensitive, begin, at, 0, rules, counts
                         ):

@@ -497,7 +497,7 @@ def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
             values = entries.values_of(name)
             dates = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
             if dates:
-                values = values.cast(pa.timestamp("us")).cast(pa.int64())
+                values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
             elif not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
                 continue
             rows = np.bincount(entries.column(name), weights=entries.counts, minlength=len(values))
