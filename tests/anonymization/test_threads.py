@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,7 @@ def test_groups_are_cut_in_several_threads_where_there_are_some(people, monkeypa
 
     def watched(*given):
         cutting.add(threading.current_thread().name)
+        time.sleep(0.02)  # else the first thread is done before a second is wanted
         return whole(*given)
 
     monkeypatch.setattr(cuts, "_cut_blocks", watched)

@@ -191,7 +191,8 @@ addEventListener("submit", (event) => {
   if (event.target.dataset.sent) event.preventDefault();
   event.target.dataset.sent = "yes";
 });
-addEventListener("pageshow", () => {
+addEventListener("pageshow", (event) => {
+  if (!event.persisted) return; /* a new page: nothing was sent, or somebody was quicker than it */
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
