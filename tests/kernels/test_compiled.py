@@ -51,6 +51,16 @@ def test_small_tables_load_no_compiler(tmp_path):
     assert run(code, str(people)) == "False"
 
 
+def test_a_file_is_released_without_what_writes_statements(tmp_path):
+    code = (
+        "import sys, sfumato as sf; release = sf.anonymize(sys.argv[1], k=5, qi=['a', 'b']); "
+        "release.to_arrow(); print('sqlglot' in sys.modules)"
+    )
+    people = tmp_path / "people.csv"
+    people.write_text("a,b\n" + "\n".join(f"{i % 7},{i % 90}" for i in range(600)))
+    assert run(code, str(people)) == "False"
+
+
 def test_unknown_names_are_refused():
     assert not hasattr(kernels, "no_such_loop")
 

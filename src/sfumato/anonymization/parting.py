@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +23,17 @@ from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.parts import Cut, Parting
+from sfumato.engines.protocol import asks_sql
 from sfumato.engines.results import Codes, smallest_dtype
-from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Rules, SensitiveColumn, compile_rules, require_reachable
 from sfumato.privacy._kernels import holds
 from sfumato.tables import Table
+
+if TYPE_CHECKING:
+    from sfumato.engines.sql_engine import SQLEngine
 
 __all__ = [
     "Whole",
@@ -228,7 +232,7 @@ def _of_persons(
 
 
 def database(table: Table) -> SQLEngine:
-    assert isinstance(table.engine, SQLEngine)
+    assert asks_sql(table.engine)
     return table.engine
 
 

@@ -18,7 +18,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,6 @@ from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.parts import Parted, Parting, Worked
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import CELL_BYTES, ClassSizes
-from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import EngineError, ParameterError, spell
 from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
@@ -70,6 +69,9 @@ from sfumato.release import Release
 from sfumato.tables import Table
 from sfumato.tables.frames import ArrowSource
 from sfumato.utility import certainty_penalty
+
+if TYPE_CHECKING:
+    from sfumato.engines.sql_engine import SQLEngine
 
 __all__ = ["PartSolver", "parts_for", "release_in_parts", "solve_in_parts"]
 

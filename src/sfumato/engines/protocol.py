@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.types as t
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.engines.parts import Parted
     from sfumato.engines.recoding import Recoding
     from sfumato.engines.results import ClassSizes, Codes, Pairing, PersonSizes
+    from sfumato.engines.sql_engine import SQLEngine
     from sfumato.engines.staging import Beside
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Spelling",
     "Staged",
     "TextForm",
+    "asks_sql",
     "column_of",
     "columns_named",
     "names_in",
@@ -83,6 +85,8 @@ class Capabilities:
     """Rows cannot change between two questions."""
     partitioned: bool = False
     """Rows lie in partitions that are sampled where they are (`PartitionedStream`)."""
+    sql: bool = False
+    """It is a `SQLEngine`, and answers what `asks_sql` lets callers ask for."""
 
 
 class Source(Protocol):
@@ -301,6 +305,11 @@ class Column:
     def ordered(self) -> bool:
         """Whether values lie on a line, so that ranges of them mean something."""
         return self.kind in ("integer", "float", "decimal", "date", "time", "timestamp", "duration")
+
+
+def asks_sql(engine: Engine) -> TypeGuard[SQLEngine]:
+    """Whether an engine asks a database, told without loading what writes its statements."""
+    return engine.capabilities.sql
 
 
 def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Column:

@@ -189,7 +189,7 @@ class SQLEngine:
         self.connection = connection
         self.name = connection.name
         self.kind = connection.kind
-        self.capabilities = connection.capabilities
+        self.capabilities = replace(connection.capabilities, sql=True)
         self.source = connection.source
         self._columns: tuple[Column, ...] | None = None
         self._row_count: int | None = None

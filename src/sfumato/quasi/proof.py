@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
+from sfumato.engines.protocol import asks_sql
 from sfumato.engines.results import CELL_BYTES, ClassSizes, Codes
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting_sets import (
@@ -243,9 +244,7 @@ class Asked:
     """
 
     def __init__(self, opened: Table, budget: Budget) -> None:
-        from sfumato.engines.sql_engine import SQLEngine
-
-        assert isinstance(opened.engine, SQLEngine)
+        assert asks_sql(opened.engine)
         self.opened, self.budget = opened, budget
         self.engine = opened.engine
         self.jobs = self.collected = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +38,7 @@ from sfumato.columns.second_numbers import (
     other_names,
     perhaps_persons,
 )
-from sfumato.engines.protocol import KeepsText, Source, TextForm
-from sfumato.engines.sql_engine import SQLEngine
+from sfumato.engines.protocol import KeepsText, Source, TextForm, asks_sql
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.relational.description import Dataset, Reference
@@ -46,6 +46,9 @@ from sfumato.relational.histories import of_two_persons
 from sfumato.relational.plan import Plan
 from sfumato.tables import Table, table
 from sfumato.tables.frames import ArrowSource
+
+if TYPE_CHECKING:
+    from sfumato.engines.sql_engine import SQLEngine
 
 __all__ = ["free_name", "moved_dates", "of_somebody", "without_names"]
 
@@ -98,12 +101,10 @@ def joined_owners(made: Dataset, name: str, owner: str) -> SQLEngine | None:
     Rows stay where they are: they are joined there along the references to the person. None where
     these lead to another place.
     """
-    from sfumato.engines.sql_engine import SQLEngine  # it loads SQLGlot
-
     opened = made.tables[name].table
     engine = opened.engine
     assert made.person is not None
-    if not isinstance(engine, SQLEngine) or not engine.shares(engine):
+    if not asks_sql(engine) or not engine.shares(engine):
         return None
     if name == made.person[0]:
         return engine.with_text(opened.columns, owner, made.person[1])

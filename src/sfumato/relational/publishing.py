@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.addresses import shown
-from sfumato.engines.protocol import Engine, Staged
+from sfumato.engines.protocol import Engine, Staged, asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
 from sfumato.keyfiles import keyed_digest
@@ -177,9 +177,7 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
 
 def _reaches(engine: Engine, output: str) -> bool:
     """Whether what an engine writes there can appear at once with the rest."""
-    from sfumato.engines.sql_engine import SQLEngine  # it loads SQLGlot
-
-    return engine.reaches(output) if isinstance(engine, SQLEngine) else not is_postgres(output)
+    return engine.reaches(output) if asks_sql(engine) else not is_postgres(output)
 
 
 def file_name(one: TableOf, format: str | None) -> str:

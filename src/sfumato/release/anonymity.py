@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_from_arrow
+from sfumato.engines.protocol import asks_sql
 from sfumato.engines.results import CodeArray, Codes
-from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import ColumnError, InputError, did_you_mean, spell
 from sfumato.hierarchy.labels import as_text, set_members
 from sfumato.privacy import Check, DistinctDiversity, Model, check, merged_checks, model_from_dict
@@ -214,7 +214,7 @@ class Anonymity(CountsPersons):
         self, table: Table, names: tuple[str, ...], parts: int, budget: Budget | None
     ) -> Check:
         """The same from some classes at a time, counted where the rows are if that is possible."""
-        assert isinstance(table.engine, SQLEngine)
+        assert asks_sql(table.engine)
         values, totals = {}, {}
         who = () if self.person is None else (self.person,)
         for name in self.sensitive:

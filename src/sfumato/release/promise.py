@@ -16,8 +16,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from sfumato.budget import Budget
+from sfumato.engines.protocol import asks_sql
 from sfumato.engines.results import Codes
-from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import EngineError, InputError
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Model, ModelFinding, check, merged_checks, model_from_dict
@@ -247,7 +247,7 @@ def _hash_sums(
     table: Table, columns: Sequence[str], budget: Budget | None
 ) -> tuple[int, ...] | None:
     engine = table.engine
-    return engine.hash_sums(columns, budget) if isinstance(engine, SQLEngine) else None
+    return engine.hash_sums(columns, budget) if asks_sql(engine) else None
 
 
 def _equal(mine: Codes, theirs: Codes) -> bool:

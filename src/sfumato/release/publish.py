@@ -18,10 +18,9 @@ from sfumato.addresses import shown
 from sfumato.budget import Budget, each
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.parts import Parted
-from sfumato.engines.protocol import Staged
+from sfumato.engines.protocol import Staged, asks_sql
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes
-from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.writing import harmless
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
@@ -379,7 +378,7 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
     able = source.engine.capabilities
     if able.remote or not able.replayable:
         if isinstance(recoding, Parted):
-            assert isinstance(source.engine, SQLEngine)
+            assert asks_sql(source.engine)
             source.engine.try_parts(recoding, budget)
         return _as_staged(plan)
     budget = None if budget is None else budget.unhurried()

@@ -574,10 +574,10 @@ def _engine_of(opened: Table, name: str | None) -> StreamEngine:
     from sfumato.engines.stream import PartitionedStream, StreamEngine
 
     if opened.engine.capabilities.partitioned:
+        from sfumato.engines.protocol import asks_sql
         from sfumato.engines.spark import Spark
-        from sfumato.engines.sql_engine import SQLEngine
 
-        assert isinstance(opened.engine, SQLEngine)
+        assert asks_sql(opened.engine)
         assert isinstance(opened.engine.connection, Spark)
         return PartitionedStream(opened.engine.connection, opened.columns)
     if isinstance(opened.engine, StreamEngine):

@@ -856,15 +856,13 @@ class Project:
         output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
         decided = choices or self.choices
+        worth = decided.with_role("sensitive")
         with counting(decided.unit):
-            page = release_page(
-                release, self.table, decided.with_role("sensitive"), decided.person or None
-            )
+            page = release_page(release, self.table, worth, decided.person or None)
         place = str(self.folder / output)
         release = replace(release, output=place, destination=place)
         shared = next((one.shared for one in page.lights if one.shared), ())
         single = next((one.single for one in page.lights if one.single), ())
-        worth = (choices or self.choices).with_role("sensitive")
         same = any(one.name in worth and one.values < 2 for one in self.columns)
         shared = () if choices is None or choices.protects_sensitive or same else shared
         single = () if choices is None else single
