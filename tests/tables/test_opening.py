@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.protocol import column_of
+from sfumato.engines.protocol import Capabilities, column_of
 from sfumato.errors import ColumnError, EngineError, ParameterError, SourceError
 from sfumato.tables import open as opening
 
@@ -363,7 +363,7 @@ def test_databases_answer_for_themselves(monkeypatch, given, query, expected):
     from sfumato.engines import postgres
 
     class Recorder:
-        kind, name, capabilities, source = "postgres", "people", None, None
+        kind, name, capabilities, source = "postgres", "people", Capabilities(remote=True), None
 
         def __init__(self, url, **options):
             self.asked = (url, {name: value for name, value in options.items() if value})
@@ -381,7 +381,7 @@ def test_spark_frames_answer_for_themselves(monkeypatch):
     from sfumato.engines import spark
 
     class Recorder:
-        kind, name, capabilities, source = "spark", "people", None, None
+        kind, name, capabilities, source = "spark", "people", Capabilities(remote=True), None
 
         def __init__(self, frame):
             self.frame = frame
