@@ -26,7 +26,7 @@ from sfumato.errors import ParameterError
 BENCHMARKS = (
     "privacy_models", "encoding", "masking", "secure", "workbench",
     "class_sizes", "joint", "population", "secure_models", "cells", "recoding", "finding",
-    "iterated",
+    "scale", "iterated",
 )  # fmt: skip
 """All of them, shorter ones first."""
 PAGE = Path(__file__).parent / "RESULTS.md"

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,13 @@ class PostgresServer:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server."""
+    with running_postgres() as server:
+        yield server
+
+
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of our own."""
     pytest.importorskip("psycopg", reason="psycopg is not installed (extra `postgres`)")
     binaries = postgres_binaries()
     if binaries is None:

@@ -14,6 +14,7 @@ import pytest
 import sfumato as sf
 from sfumato import budget as budgets
 from sfumato.anonymization import cuts
+from sfumato.anonymization.methods import annealing, lattice
 from sfumato.errors import BudgetError
 
 ROWS = 3_000
@@ -24,6 +25,8 @@ QI = ["age", "wage", "sex", "job"]
 def every_table_is_worth_threads(monkeypatch):
     monkeypatch.setattr(budgets, "_WORTHWHILE", 16)
     monkeypatch.setattr(budgets.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(lattice, "SHARED", 500)
+    monkeypatch.setattr(annealing, "PART", 400)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +54,12 @@ WAYS = {
     "within boundaries": {"boundaries": {"age": {"max_width": 20}}},
     "in parts": {"parts": 4},
     "lattice": {"method": "lattice"},
+    "lattice with l": {"method": "lattice", "sensitive": ["ill"], "l": 2},
     "full-domain": {"method": "full-domain", "suppression_limit": 0.05},
     "kmember": {"method": "kmember"},
     "kmember in parts": {"method": "kmember", "part_size": 100},
     "best": {"method": "best"},
+    "best of several": {"method": "best", "k": 100, "rounds": 1},
     "cells": {"method": "cells", "qi": ["age", "sex", "job"]},
 }
 
@@ -70,6 +75,31 @@ def test_the_release_does_not_depend_on_the_number_of_threads(people, tmp_path, 
         told.append((release.utility, release.k, release.classes, release.details.get("risk")))
     assert len(written) == 1
     assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.parametrize("way", ["lattice", "lattice with l", "best"])
+def test_shares_of_a_lattice_give_what_it_gives_as_a_whole(people, tmp_path, monkeypatch, way):
+    written = set()
+    for least in (1, 10 * ROWS):
+        monkeypatch.setattr(lattice, "SHARED", least)
+        sf.anonymize(people, output=tmp_path / "out.parquet", force=True, qi=QI, k=5, **WAYS[way])
+        written.add((tmp_path / "out.parquet").read_bytes())
+    assert len(written) == 1
+
+
+def test_parts_are_annealed_in_several_threads_where_there_are_some(people, monkeypatch):
+    working, whole = set(), annealing._Part.improved
+
+    def watched(*given):
+        working.add(threading.current_thread().name)
+        time.sleep(0.02)  # else the first thread is done before a second is wanted
+        return whole(*given)
+
+    monkeypatch.setattr(annealing._Part, "improved", watched)
+    sf.anonymize(people, qi=QI, k=5, method="best", budget=sf.Budget(threads=1))
+    assert working == {threading.current_thread().name}
+    sf.anonymize(people, qi=QI, k=5, method="best", budget=sf.Budget(threads=3))
+    assert len(working) > 2
 
 
 def test_groups_are_cut_in_several_threads_where_there_are_some(people, monkeypatch):

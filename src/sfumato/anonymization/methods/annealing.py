@@ -14,6 +14,7 @@ rules.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -66,6 +67,7 @@ from sfumato.anonymization.methods.pricing import (
 )
 from sfumato.anonymization.problem import Problem, Solution, pieced, positions_of, sensitive_of
 from sfumato.anonymization.suppression import Blocks
+from sfumato.budget import each
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy._kernels import clear, enough, holds, take_in
 
@@ -100,6 +102,8 @@ TALLIED = 8_000_000
 """Classes times sensitive values up to which all are tallied while pieces move."""
 CLEARED = 400
 """Rows up to which a class that fails its rules is cleared; above, the step is given up."""
+STEP_WORK = 64
+"""How much longer a step takes than going past an entry."""
 SLACK = 4.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
 
@@ -162,19 +166,28 @@ def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
     return entry, rows, first
 
 
-def improve(search: Search, seed: int, passes: int = PASSES) -> float:
-    """Anneal all parts of a grouping once; what was gained, summed over rows and columns.
+def improve(search: Search, seed: int, passes: int = PASSES) -> None:
+    """Anneal all parts of a grouping once, several at a time.
 
-    With few passes the beginning is not hot: they repair what is there.
+    With few passes the beginning is not hot: they repair what is there. No class is of two parts,
+    so that what is found in one of them does not depend on the others.
     """
-    problem, gained = search.problem, 0.0
-    cut = _parts(problem, search.blocks, seed)
-    for done, blocks in enumerate(cut):
-        problem.budget.progress(f"improving, {done} of {len(cut)} parts", done / len(cut))
-        gained += _Part(search, blocks, seed).improve(passes)
-        if problem.budget.spent():
-            break
-    return gained
+    budget = search.problem.budget
+    cut = _parts(search.problem, search.blocks, seed)
+    begun = itertools.count()
+
+    def improved(blocks: Blocks) -> tuple[Array, Array] | None:
+        done = next(begun)
+        if done and budget.spent():
+            return None
+        budget.progress(f"improving, {done} of {len(cut)} parts", done / len(cut))
+        return _Part(search, blocks, seed).improved(passes)
+
+    steps = STEP_WORK * passes * len(search.entry)
+    for part in each(improved, cut, steps, budget.threads):
+        if part is not None:
+            chosen, groups = part
+            search.groups[chosen] = groups + int(search.groups.max(initial=-1)) + 1
 
 
 def _parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
@@ -198,7 +211,7 @@ class _Part:
     Parameters
     ----------
     search
-        The grouping of the whole table; `improve` changes it.
+        The grouping of the whole table.
     blocks
         Entries of the part, block by block.
     """
@@ -239,8 +252,8 @@ class _Part:
             *search.prices,
         )
 
-    def improve(self, passes: int) -> float:
-        """Anneal the part; what was gained, summed over rows and columns.
+    def improved(self, passes: int) -> tuple[Array, Array] | None:
+        """Pieces of the part and their new groups; None if nothing was gained.
 
         Stops early when the time is over or nothing can be gained.
         """
@@ -252,10 +265,7 @@ class _Part:
                 best, best_groups = total, self.groups
             if budget.spent():
                 break
-        if best > 0.0:
-            base = int(self.search.groups.max(initial=-1)) + 1
-            self.search.groups[self.chosen] = base + best_groups
-        return best
+        return (self.chosen, best_groups) if best > 0.0 else None
 
     def _passes(self, passes: int) -> Iterator[float]:
         """Anneal pass by pass; what each gained."""

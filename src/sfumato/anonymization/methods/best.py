@@ -19,6 +19,7 @@ whatever the ascent did, their sum is a lower bound.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ import numpy as np
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods import mondrian
-from sfumato.anonymization.methods.annealing import PASSES, Search, improve
+from sfumato.anonymization.methods.annealing import PASSES, STEP_WORK, Search, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
     covering_groups,
@@ -45,7 +46,7 @@ from sfumato.anonymization.suppression import (
     most_left_out,
     only,
 )
-from sfumato.budget import Budget
+from sfumato.budget import Budget, each
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.hierarchy.tree import Array
@@ -188,18 +189,22 @@ def _runs(problem: Problem, search: Search) -> int:
 
 def _best_of(search: Search, seed: int, passes: int, runs: int) -> float:
     """Improve a grouping several times from where it is and keep the best; what that loses."""
-    start = kept = search.groups
     least = search.loss()
-    for run in range(runs):
-        search.groups = start.copy()
-        improve(search, seed + SEEDS * run, passes)
+
+    def improved(run: int) -> tuple[float, Array] | None:
+        if run and search.problem.budget.spent():
+            return None
+        own = copy.copy(search)
+        own.groups = search.groups.copy()
+        improve(own, seed + SEEDS * run, passes)
         # large classes may show more than they must while they are improved: look again
-        loss = search.loss()
+        return own.loss(), own.groups
+
+    steps = STEP_WORK * passes * runs * len(search.entry)
+    found = each(improved, range(runs), steps, search.problem.budget.threads)
+    for loss, groups in (one for one in found if one is not None):
         if loss < least:
-            least, kept = loss, search.groups
-        if search.problem.budget.spent():
-            break
-    search.groups = kept
+            least, search.groups = loss, groups
     return least
 
 

@@ -18,9 +18,9 @@ distribution that t-closeness compares with; so rows are left out until nothing 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from sfumato.anonymization.suppression import (
     most_left_out,
     own_rows,
 )
+from sfumato.budget import each
 from sfumato.errors import ParameterError, PromiseError, did_you_mean, spell
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.hierarchy.tree import Array
@@ -41,6 +42,7 @@ from sfumato.privacy.rules import DISTINCT, MAPPED, PERSONS, Rules, compares, re
 
 __all__ = ["solve"]
 
+T = TypeVar("T")
 Levels = tuple[int, ...]
 UNKNOWN, FAILS, HOLDS = 0, 1, 2
 LARGEST = 50_000_000
@@ -179,6 +181,10 @@ class _Lattice:
         beyond = shape.level[nodes] > shape.level[highest]
         return np.where(beyond, highest, nodes)
 
+    def _each(self, function: Callable[[int], T], axes: Sequence[int]) -> list[T]:
+        """What a function gives for some columns, several at a time."""
+        return each(function, axes, len(axes) * len(self.kept), self.problem.budget.threads)
+
     def _losses(self) -> list[list[float]]:
         """What each level of each column adds to the loss if no further row is left out."""
         total = max(self.total, 1)
@@ -212,9 +218,10 @@ class _Lattice:
 
     def classes(self, levels: Levels, axes: Sequence[int]) -> tuple[Array, int]:
         """Class of each kept entry by some columns, and the number of classes."""
-        shown = [
-            self.nodes[axis][:, levels[axis]].astype(np.uint32)[self.codes[axis]] for axis in axes
-        ]
+        shown = self._each(
+            lambda axis: self.nodes[axis][:, levels[axis]].astype(np.uint32)[self.codes[axis]],
+            axes,
+        )
         sizes = [self.shapes[axis].nodes for axis in axes]
         ids, count = kernels.class_ids(shown, sizes, entries=len(self.kept), ordered=False)
         return np.asarray(ids), int(count)
@@ -239,10 +246,12 @@ class _Lattice:
         kept, smallest = self.released(levels)
         suppressed = int(self.own[~kept].sum())
         loss = self.left_out + suppressed + 0.0
-        total = 0.0
-        for axis, shape in enumerate(self.shapes):
-            cell = shape.loss[self.nodes[axis][:, levels[axis]]][self.codes[axis]]
-            total += self.weights[axis] * (float((cell * self.own)[kept].sum()) + loss)
+
+        def lost(axis: int) -> float:
+            cell = self.shapes[axis].loss[self.nodes[axis][:, levels[axis]]][self.codes[axis]]
+            return float(self.weights[axis]) * (float((cell * self.own)[kept].sum()) + loss)
+
+        total = sum(self._each(lost, range(len(self.shapes))), 0.0)
         node = Node(
             levels,
             smallest,

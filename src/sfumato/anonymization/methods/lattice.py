@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +28,12 @@ from sfumato.anonymization.problem import (
     sensitive_of,
 )
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.budget import spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import clear, enough, holds, take_in
+from sfumato.privacy.rules import Rules
 
 __all__ = ["covering_groups", "descending_groups", "level_groups", "nodes_by_loss", "solve"]
 
@@ -41,6 +44,10 @@ PASSES = 24
 ROUNDING = 1e-9
 WORK = 5_000_000
 """Entries looked at, summed over nodes, before somebody asks whether there is time left."""
+SHARED = 1 << 17
+"""Entries from which on they are dealt into shares …"""
+SHARE_BITS = 8
+"""… of which there are two to the power of this."""
 HURRIED = 16
 """Nodes visited when there is none: some of those that are left, and the coarsest."""
 
@@ -79,30 +86,27 @@ def covering_groups(problem: Problem, blocks: Blocks) -> Array:
     names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
     base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
     groups = np.full(len(table), -1, dtype=np.int64)
-    sensitive = sensitive_of(problem)
-    flat = np.concatenate([price for column in prices for price in column])
-    uncovered, group, at = blocks.order, 0, 0
+    lattice = _Lattice(
+        table,
+        problem.counts,
+        sensitive_of(problem),
+        base,
+        starts,
+        marks,
+        np.concatenate([price for column in prices for price in column]),
+    )
+    uncovered, group, at = blocks.order.copy(), 0, 0
     while at < len(nodes) and len(uncovered):
         problem.budget.progress("descending the lattice", at / len(nodes))
         turn = np.arange(at, min(at + 1 + WORK // len(uncovered), len(nodes)))
         if problem.budget.spent():
             turn = np.unique(np.linspace(at, len(nodes) - 1, HURRIED).astype(np.int64))
-        group = _descend(
-            table,
-            problem.counts,
-            sensitive,
-            uncovered,
-            base,
-            nodes[turn],
-            limits[turn],
-            starts,
-            marks,
-            flat,
-            problem.rules,
-            groups,
-            group,
-        )
-        uncovered = uncovered[groups[uncovered] < 0]
+        given = (lattice, uncovered, nodes[turn], limits[turn], problem.rules, groups, group)
+        if len(uncovered) < SHARED:
+            group, left = _descend(*given)
+        else:
+            group, left = _descend_in_shares(*given, problem.budget.threads)
+        uncovered = uncovered[:left]
         at = int(turn[-1]) + 1
     return groups
 
@@ -304,13 +308,98 @@ def _placed(problem: Problem, table: Array, blocks: Blocks, groups: Array) -> Ar
     return groups
 
 
+class _Lattice(NamedTuple):
+    """What the search for company looks at.
+
+    `marks[starts[axis, level] + position]` is a random number shared by the positions that look
+    alike on that level, `base` one for what never may share a group. Entries are alike where the
+    sums agree; should two sums agree by chance, a group is larger than it needs to be, and nothing
+    else. `prices` are laid out like `marks`.
+    """
+
+    table: Array
+    weights: Array
+    sensitive: Array
+    base: Array
+    starts: Array
+    marks: Array
+    prices: Array
+
+
+def _descend_in_shares(
+    lattice: _Lattice,
+    uncovered: Array,
+    nodes: Array,
+    limits: Array,
+    rules: Rules,
+    groups: Array,
+    group: int,
+    asked: int | None,
+) -> tuple[int, int]:
+    """Visit nodes as `_descend` does, where entries are many: in shares, on several cores.
+
+    Entries that look alike have the same key, so the keys' leading bits deal them into shares that
+    have nothing to do with each other, each small enough for a processor's cache.
+    """
+    many = len(uncovered)
+    threads = usable_threads(asked, many)
+    keys, dealt = np.empty(many, np.uint64), np.empty(many, np.uint64)
+    order, taken = np.empty(many, np.int32), np.empty(many, np.int32)
+    for node, limit in zip(nodes, limits, strict=True):
+        if many < rules.k and lattice.weights[uncovered[:many]].sum() < rules.k:
+            break
+        runs = spans(many, threads)
+        tallies = np.zeros((len(runs), 1 << SHARE_BITS), np.int64)
+        filling = zip(runs, tallies, strict=True)
+        together(_tally, [(lattice, uncovered, node, *run, keys, row) for run, row in filling])
+        # share by share, and inside of a share run by run: entries keep their order
+        places = np.cumsum(tallies.T.ravel()).reshape(tallies.T.shape).T - tallies
+        dealing = zip(runs, np.ascontiguousarray(places), strict=True)
+        together(_deal, [(keys, *run, row, dealt, order) for run, row in dealing])
+        ends = np.append(0, np.cumsum(tallies.sum(axis=0)))
+        shares = [ends[low : high + 1] for low, high in spans(1 << SHARE_BITS, threads)]
+        given = (lattice, uncovered, node, limit, dealt, order)
+        together(_find_company, [(*given, share, rules, taken) for share in shares])
+        group, many = _name_taken(uncovered[:many], taken, groups, group)
+    return group, many
+
+
 @compiled
-def _number_keys(keys, many, slots, number):  # type: ignore[no-untyped-def]
+def _fill_keys(lattice, uncovered, node, start, stop, keys):  # type: ignore[no-untyped-def]
+    """What entries look like at a node, as a number that only those that look alike share."""
+    for i in range(start, stop):
+        entry = uncovered[i]
+        key = lattice.base[entry]
+        for axis in range(lattice.table.shape[1]):
+            key += lattice.marks[lattice.starts[axis, node[axis]] + lattice.table[entry, axis]]
+        keys[i] = key * np.uint64(0x9E3779B97F4A7C15)
+
+
+@compiled
+def _tally(lattice, uncovered, node, start, stop, keys, sizes):  # type: ignore[no-untyped-def]
+    """Fill keys, and count those of each share."""
+    _fill_keys(lattice, uncovered, node, start, stop, keys)
+    for i in range(start, stop):
+        sizes[np.int64(keys[i] >> np.uint64(64 - SHARE_BITS))] += 1
+
+
+@compiled
+def _deal(keys, start, stop, places, dealt, order):  # type: ignore[no-untyped-def]
+    """Put keys into their shares, and beside them where they come from."""
+    for i in range(start, stop):
+        share = np.int64(keys[i] >> np.uint64(64 - SHARE_BITS))
+        dealt[places[share]] = keys[i]
+        order[places[share]] = i
+        places[share] += 1
+
+
+@compiled
+def _number_keys(keys, slots, number):  # type: ignore[no-untyped-def]
     """Number equal keys alike, in order of appearance; returns how many there are."""
     mask = slots.shape[0] - 1
     slots[:] = -1
     found = 0
-    for i in range(many):
+    for i in range(keys.shape[0]):
         at = np.int64(keys[i] >> np.uint64(20)) & mask
         while slots[at] >= 0 and keys[slots[at]] != keys[i]:
             at = (at + 1) & mask
@@ -323,78 +412,46 @@ def _number_keys(keys, many, slots, number):  # type: ignore[no-untyped-def]
     return found
 
 
-@compiled(most=1 << 17)
-def _descend(  # type: ignore[no-untyped-def]
-    table,
-    weights,
-    sensitive,
-    order,
-    base,
-    nodes,
-    limits,
-    level_starts,
-    marks,
-    prices,
-    rules,
-    groups,
-    group,
-):
-    """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
+@compiled
+def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, taken):  # type: ignore[no-untyped-def]
+    """Who finds company at a node, share by share: the first of an entry's class, or -1.
 
-    The first has the number `group`; returns that of the next.
-
-    `nodes` are rows of levels; `marks[level_starts[axis, level] + position]` is a random number
-    shared by the positions that look alike on that level, `base` one for what never may share a
-    group. Entries are alike where the sums agree; should two sums agree by chance, a group is
-    larger than it needs to be, and nothing else. `prices` are laid out like `marks`; at a node only
-    classes that lose no more than its limit are taken.
+    A class is taken if it holds and loses no more than the limit.
     """
-    uncovered = order.copy()
-    many, columns = uncovered.shape[0], table.shape[1]
-    keys = np.empty(many, np.uint64)
-    number = np.empty(many, np.int64)
+    largest = np.int64(0)
+    for share in range(starts.shape[0] - 1):
+        largest = max(largest, starts[share + 1] - starts[share])
     bits = 4
-    while (1 << bits) < 2 * many:
+    while (1 << bits) < 2 * largest:
         bits += 1
     slots = np.empty(1 << bits, np.int64)
-    sizes = np.empty(many, np.int64)
-    name = np.empty(many, np.int64)
+    number = np.empty(largest, np.int64)
+    sizes = np.empty(largest, np.int64)
+    price = np.empty(largest)
+    name = np.empty(largest, np.int64)
     # The entries of a class, one after the other: few classes are looked through to their end.
-    first = np.empty(many if rules.kinds.shape[0] else 0, np.int64)
+    first = np.empty(largest if rules.kinds.shape[0] else 0, np.int64)
     following = np.empty(first.shape[0], np.int64)
     counts = np.zeros(rules.offsets[-1], np.int64)
-    left = np.int64(0)
-    for i in range(many):
-        left += weights[uncovered[i]]
-    price = np.empty(many)
-    for node in range(nodes.shape[0]):
-        if left < rules.k:
-            break
-        for i in range(many):
-            entry = uncovered[i]
-            key = base[entry]
-            for axis in range(columns):
-                key += marks[level_starts[axis, nodes[node, axis]] + table[entry, axis]]
-            keys[i] = key * np.uint64(0x9E3779B97F4A7C15)
-        while (1 << (bits - 1)) >= 2 * many and bits > 4:
-            bits -= 1
-        found = _number_keys(keys, many, slots[: 1 << bits], number)
+    for share in range(starts.shape[0] - 1):
+        begin, many = starts[share], starts[share + 1] - starts[share]
+        bits = 4
+        while (1 << bits) < 2 * many:
+            bits += 1
+        found = _number_keys(keys[begin : begin + many], slots[: 1 << bits], number)
         sizes[:found] = 0
         for i in range(many):
-            c, entry = number[i], uncovered[i]
+            c, entry = number[i], uncovered[order[begin + i]]
             if sizes[c] == 0:
                 price[c] = 0.0
-                for axis in range(columns):
-                    price[c] += prices[level_starts[axis, nodes[node, axis]] + table[entry, axis]]
-            sizes[c] += weights[entry]
-        some = False
+                for axis in range(lattice.table.shape[1]):
+                    at = lattice.starts[axis, node[axis]] + lattice.table[entry, axis]
+                    price[c] += lattice.prices[at]
+                name[c] = order[begin + i]
+            sizes[c] += lattice.weights[entry]
         for c in range(found):
-            name[c] = -1
-            if sizes[c] >= rules.k and price[c] <= limits[node]:
-                name[c] = 0
-                some = True
-        if not some:
-            continue
+            if sizes[c] < rules.k or price[c] > limit:
+                name[c] = -1
         if rules.kinds.shape[0]:
             first[:found] = -1
             for i in range(many - 1, -1, -1):
@@ -404,25 +461,59 @@ def _descend(  # type: ignore[no-untyped-def]
                 if name[c] < 0:
                     continue
                 clear(rules, counts)
-                at = first[c]
-                while at >= 0 and not enough(rules, counts):
-                    entry = uncovered[at]
-                    take_in(entry, weights[entry], sensitive, rules, counts)
-                    at = following[at]
+                member = first[c]
+                while member >= 0 and not enough(rules, counts):
+                    entry = uncovered[order[begin + member]]
+                    take_in(entry, lattice.weights[entry], lattice.sensitive, rules, counts)
+                    member = following[member]
                 if not holds(sizes[c], counts, rules):
                     name[c] = -1
-        for c in range(found):
-            if name[c] >= 0:
-                name[c] = group
-                left -= sizes[c]
-                group += 1
-        kept = 0
         for i in range(many):
-            entry = uncovered[i]
-            if name[number[i]] >= 0:
-                groups[entry] = name[number[i]]
-            else:
-                uncovered[kept] = entry
-                kept += 1
-        many = kept
-    return group
+            taken[order[begin + i]] = name[number[i]]
+
+
+@compiled
+def _name_taken(uncovered, taken, groups, group):  # type: ignore[no-untyped-def]
+    """Number the classes that were taken from `group` on, and move up who is still uncovered.
+
+    Returns the number of the next class, and how many entries are left.
+    """
+    left = 0
+    for i in range(uncovered.shape[0]):
+        entry, leader = uncovered[i], taken[i]
+        if leader < 0:
+            uncovered[left] = entry
+            left += 1
+            continue
+        if leader == i:
+            taken[i] = group
+            group += 1
+        groups[entry] = taken[leader]
+    return group, left
+
+
+@compiled(most=1 << 17)
+def _descend(lattice, uncovered, nodes, limits, rules, groups, group):  # type: ignore[no-untyped-def]
+    """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
+
+    `nodes` are rows of levels; at a node only classes that lose no more than its limit are taken.
+    The first has the number `group`. Returns that of the next, and how many entries are left,
+    which then are the first of `uncovered`.
+    """
+    many = uncovered.shape[0]
+    keys = np.empty(many, np.uint64)
+    taken = np.empty(many, np.int32)
+    order = np.arange(many).astype(np.int32)
+    starts = np.zeros(2, np.int64)
+    for node in range(nodes.shape[0]):
+        rows = np.int64(0)
+        for i in range(min(many, rules.k)):
+            rows += lattice.weights[uncovered[i]]
+        if rows < rules.k:
+            break
+        starts[1] = many
+        levels = nodes[node]
+        _fill_keys(lattice, uncovered, levels, 0, many, keys)
+        _find_company(lattice, uncovered, levels, limits[node], keys, order, starts, rules, taken)
+        group, many = _name_taken(uncovered[:many], taken, groups, group)
+    return group, many
