@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.cells.table import CellTable
-from sfumato.budget import Budget
+from sfumato.budget import Budget, each
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.kernels.direct_table import ones
@@ -233,14 +233,18 @@ class Neighbours:
         budget = budget or Budget()
         nearest = np.zeros(len(entries), dtype=np.int64)
         at_once = max(1, min(_QUERIES, _PAIRS_AT_ONCE // self.table.entries))
-        for at in range(0, len(entries), at_once):
-            budget.progress("comparing rows", at / len(entries))
+
+        def compare(at: int) -> None:
             if budget.spent():
-                break
+                return
+            budget.progress("comparing rows", at / len(entries))
             _nearest_distances(
                 self._words, self.table.counts, self.k, self._masks, self._steps, self._most,
                 entries[at : at + at_once].astype(np.int64), nearest[at : at + at_once],
             )  # fmt: skip
+
+        pairs = len(entries) * self.table.entries
+        each(compare, range(0, len(entries), at_once), pairs, budget.threads)
         return np.minimum(nearest, self._most) * self._step
 
     def patterns(self, order: Array) -> npt.NDArray[np.int64]:
