@@ -367,11 +367,12 @@ def _descend_in_shares(
 @compiled
 def _fill_keys(lattice, uncovered, node, start, stop, keys):  # type: ignore[no-untyped-def]
     """What entries look like at a node, as a number that only those that look alike share."""
+    table, base, starts, marks = lattice.table, lattice.base, lattice.starts, lattice.marks
     for i in range(start, stop):
         entry = uncovered[i]
-        key = lattice.base[entry]
-        for axis in range(lattice.table.shape[1]):
-            key += lattice.marks[lattice.starts[axis, node[axis]] + lattice.table[entry, axis]]
+        key = base[entry]
+        for axis in range(table.shape[1]):
+            key += marks[starts[axis, node[axis]] + table[entry, axis]]
         keys[i] = key * np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -418,6 +419,8 @@ def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, t
 
     A class is taken if it holds and loses no more than the limit.
     """
+    table, weights, sensitive = lattice.table, lattice.weights, lattice.sensitive
+    levels, prices = lattice.starts, lattice.prices
     largest = np.int64(0)
     for share in range(starts.shape[0] - 1):
         largest = max(largest, starts[share + 1] - starts[share])
@@ -427,7 +430,6 @@ def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, t
     slots = np.empty(1 << bits, np.int64)
     number = np.empty(largest, np.int64)
     sizes = np.empty(largest, np.int64)
-    price = np.empty(largest)
     name = np.empty(largest, np.int64)
     # The entries of a class, one after the other: few classes are looked through to their end.
     first = np.empty(largest if rules.kinds.shape[0] else 0, np.int64)
@@ -443,15 +445,16 @@ def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, t
         for i in range(many):
             c, entry = number[i], uncovered[order[begin + i]]
             if sizes[c] == 0:
-                price[c] = 0.0
-                for axis in range(lattice.table.shape[1]):
-                    at = lattice.starts[axis, node[axis]] + lattice.table[entry, axis]
-                    price[c] += lattice.prices[at]
                 name[c] = order[begin + i]
-            sizes[c] += lattice.weights[entry]
+            sizes[c] += weights[entry]
         for c in range(found):
-            if sizes[c] < rules.k or price[c] > limit:
-                name[c] = -1
+            if sizes[c] >= rules.k:
+                entry, price = uncovered[name[c]], 0.0
+                for axis in range(table.shape[1]):
+                    price += prices[levels[axis, node[axis]] + table[entry, axis]]
+                if price <= limit:
+                    continue
+            name[c] = -1
         if rules.kinds.shape[0]:
             first[:found] = -1
             for i in range(many - 1, -1, -1):
@@ -464,7 +467,7 @@ def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, t
                 member = first[c]
                 while member >= 0 and not enough(rules, counts):
                     entry = uncovered[order[begin + member]]
-                    take_in(entry, lattice.weights[entry], lattice.sensitive, rules, counts)
+                    take_in(entry, weights[entry], sensitive, rules, counts)
                     member = following[member]
                 if not holds(sizes[c], counts, rules):
                     name[c] = -1
