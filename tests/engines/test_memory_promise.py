@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.anonymization.request import Request
 from sfumato.errors import EngineError
 from sfumato.utility import compare
 
@@ -199,6 +200,35 @@ def test_work_that_takes_more_than_its_codes_goes_out_of_core(tmp_path: Path) ->
         sf.anonymize(opened, qi=QI.split(","), k=10, budget=budget)
 
 
+KEPT = """
+import sys
+import sfumato as sf
+
+def held():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+
+opened = sf.table(sys.argv[1], engine="duckdb", memory="512MB")
+opened.class_sizes(["age"])
+before = held()
+opened.class_sizes(["who"])
+for _ in opened.engine.different("who"):
+    pass
+print((held() - before) >> 10)
+"""
+
+
+def test_duckdb_gives_back_what_it_does_not_need_any_more(tmp_path: Path) -> None:
+    """Others work between its statements, and several databases are open at once."""
+    rows = 1_000_000
+    who = pa.array(np.arange(rows)).cast(pa.string())
+    table = pa.table({"age": np.arange(rows) % 90, "who": who})
+    pq.write_table(table, tmp_path / "people.parquet", row_group_size=100_000)
+    program = [sys.executable, "-c", KEPT, str(tmp_path / "people.parquet")]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 48
+
+
 def test_combinations_that_do_not_fit_are_refused_before_they_come(tmp_path: Path) -> None:
     opened = sf.table(people(tmp_path / "people.parquet", 2_000), engine="duckdb")
     budget = sf.Budget(memory=64 * 12 * 1_000)
@@ -206,6 +236,68 @@ def test_combinations_that_do_not_fit_are_refused_before_they_come(tmp_path: Pat
         opened.classes(budget=budget)
     assert opened.classes(["sex"], budget=budget).entries == 2
     opened.close()
+
+
+def letters(path: Path, rows: int, columns: int, length: int) -> Path:
+    """A table of long texts, every one different, and of ages."""
+    random = np.random.default_rng(3)
+    marks = pa.py_buffer(np.arange(0, (rows + 1) * length, length, dtype=np.int32))
+    table = {"age": random.integers(18, 90, rows)}
+    for at in range(columns):
+        cells = pa.py_buffer(random.integers(97, 123, rows * length, dtype=np.uint8))
+        table[f"text{at}"] = pa.Array.from_buffers(pa.string(), rows, [None, marks, cells])
+    pq.write_table(pa.table(table), path, row_group_size=max(1, (16 << 20) // columns // length))
+    return path
+
+
+def test_as_many_long_texts_are_looked_at_as_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = sf.table(letters(tmp_path / "letters.parquet", 2_000, 2, 4_000), engine="duckdb")
+    drawn: list[pa.Table] = []
+    draw = opened.engine.sample
+    monkeypatch.setattr(
+        opened.engine, "sample", lambda *asked: drawn.append(draw(*asked)) or drawn[-1]
+    )
+    limit = 32 << 20
+    found = sf.scan(opened, budget=sf.Budget(memory=limit))
+    assert found.rows == 2_000
+    assert {column.name: column.classes for column in found.columns}["text1"] == 2_000
+    assert 0 < max(table.nbytes for table in drawn) <= limit // 4
+    sf.scan(opened)
+    assert drawn[-1].num_rows == 2_000
+    opened.close()
+
+
+def test_combinations_of_long_texts_take_more_than_others(tmp_path: Path) -> None:
+    opened = sf.table(letters(tmp_path / "letters.parquet", 2_000, 1, 4_000), engine="duckdb")
+    budget = sf.Budget(memory=8 << 20)
+    with pytest.raises(
+        EngineError, match="distinct combinations of 2 columns, too many to be held"
+    ):
+        opened.classes(budget=budget)
+    assert opened.classes(["age"], budget=budget).entries == 72
+    opened.close()
+
+
+def test_k_map_that_does_not_fit_is_refused_before_it_starts(tmp_path: Path) -> None:
+    rows = people(tmp_path / "people.parquet", 2_000)
+    asked = {"qi": QI.split(","), "k_map": 5, "population": rows}
+    with pytest.raises(EngineError, match="cannot be solved in parts: k-map looks people up"):
+        sf.anonymize(rows, **asked, budget=sf.Budget(memory=2 << 20))
+    assert sf.anonymize(rows, **asked, budget=sf.Budget(memory=512 << 20)).verified
+
+
+def test_a_population_is_read_within_the_limit(tmp_path: Path) -> None:
+    rows = people(tmp_path / "people.parquet", 2_000)
+    request, opened = (
+        Request().overridden({"qi": ["age"], "k_map": 5, "population": rows}),
+        sf.table(rows),
+    )
+    engines = [
+        request.opened(opened, b).population.engine.kind for b in (None, sf.Budget(memory=9_000))
+    ]
+    assert engines == ["memory", "duckdb"]
 
 
 def test_comparing_more_rows_than_fit_is_refused_before_it_starts(tmp_path: Path) -> None:

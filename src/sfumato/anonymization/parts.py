@@ -55,7 +55,7 @@ from sfumato.anonymization.releasing import (
 )
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.suppression import nothing_left
-from sfumato.budget import Budget, each, limited, usable_threads
+from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.parts import Parted, Parting, Worked
@@ -73,7 +73,7 @@ from sfumato.utility import certainty_penalty
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
-__all__ = ["PartSolver", "parts_for", "release_in_parts", "solve_in_parts"]
+__all__ = ["PartSolver", "parts_for", "refuse_too_large", "release_in_parts", "solve_in_parts"]
 
 ENOUGH_BYTES = 1 << 30
 """Memory for combinations where nobody named a limit."""
@@ -107,13 +107,38 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     memory = budget.memory or ENOUGH_BYTES
     if rows * row <= memory // 8:
         return None
-    combinations = _combinations(table, request)
+    columns = (*request.qi_columns, *request.sensitive)
+    combinations = _combinations(table, columns, request.seed)
     fits = combinations * row <= memory and budget.holds(combinations * row)
     if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
         return None
     if not able.remote:
         _refuse_too_little(table, budget)
     return _power_of_two(-(-rows // _most_rows(request, budget)))
+
+
+def refuse_too_large(table: Table, request: Request, budget: Budget) -> None:
+    """Refuse what is solved as a whole and would not fit the memory, before it starts."""
+    reason = _whole_because(request)
+    if reason is None or budget.memory is None:
+        return
+    columns = (*request.qi_columns, *request.sensitive)
+    asked = [(table, columns if request.person is None else (*columns, request.person))]
+    if request.population is not None:
+        asked.append((request.population, request.qi_columns))
+    asked = [(one, names) for one, names in asked if one.engine.capabilities.replayable]
+    row = CELL_BYTES * (len(asked[0][1]) + 1) if asked else 0
+    if budget.holds(row * sum(one.rows for one, _ in asked)):
+        return
+    needed = row * sum(_combinations(one, names, request.seed) for one, names in asked)
+    if not budget.holds(needed):
+        raise EngineError(
+            f"this takes about {(needed + PROGRAM_MEMORY) >> 20:,} MiB, more than the "
+            f"{budget.memory >> 20:,} MiB allowed, and cannot be solved in parts: {reason}",
+            where=table.name,
+            remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}), or choose fewer "
+            "quasi-identifiers.",
+        )
 
 
 def _refuse_too_little(table: Table, budget: Budget) -> None:
@@ -178,14 +203,13 @@ def _refuse_what_is_whole(request: Request) -> None:
         )
 
 
-def _combinations(table: Table, request: Request) -> int:
+def _combinations(table: Table, columns: Sequence[str], seed: int) -> int:
     """About how many combinations there are, from a sample.
 
     The share of a sample's rows that are alone in it is the chance that the next row shows a
     combination not seen yet (Good 1953); the more rows were seen, the smaller that chance.
     """
-    columns = tuple(dict.fromkeys((*request.qi_columns, *request.sensitive)))
-    sample = codes_of_table(table.sample(20_000, columns, request.seed))
+    sample = codes_of_table(table.sample(20_000, tuple(dict.fromkeys(columns)), seed))
     sizes = ClassSizes(*size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries))
     return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
 

@@ -20,6 +20,7 @@ from sfumato.addresses import shown
 from sfumato.anonymization.actions import check_actions, key_of
 from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields, method
 from sfumato.anonymization.workload import QueryLog
+from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.errors import (
     ColumnError,
@@ -576,8 +577,11 @@ class Request:
             self.hierarchies is not None and bool(self.infer_hierarchies)
         )
 
-    def opened(self, source: Table) -> Request:
-        """The same with its files read, its models made, and its columns found in a table."""
+    def opened(self, source: Table, budget: Budget | None = None) -> Request:
+        """The same with its files read, its models made, and its columns found in a table.
+
+        A population is a table like the other: the limits of the budget are its own, too.
+        """
         if self.unopened:
             example = spell(self.unopened[0], "…")
             raise ParameterError(
@@ -587,7 +591,7 @@ class Request:
             )
         groups = self._groups()
         if groups is not None and not self.qi:
-            return replace(self._with(qi=(groups.columns,)), unopened=()).opened(source)
+            return replace(self._with(qi=(groups.columns,)), unopened=()).opened(source, budget)
         sets = column_sets(self.qi)
         if self.columns:
             check_actions(source, self.columns)
@@ -601,7 +605,9 @@ class Request:
             "numbers_as": self._shown_numbers(source),
             "boundaries": boundaries,
             "workload": None if self.workload is None else QueryLog.of(self.workload),
-            "population": None if self.population is None else table(self.population),
+            "population": None
+            if self.population is None
+            else table(self.population, budget=budget),
             "recoding": groups,
             "hierarchies": None
             if self.hierarchies is None

@@ -7,7 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from sfumato.anonymization.parts import parts_for, release_in_parts, solve_in_parts
+from sfumato.anonymization.parts import (
+    parts_for,
+    refuse_too_large,
+    release_in_parts,
+    solve_in_parts,
+)
 from sfumato.anonymization.persons import refuse_named, without_names
 from sfumato.anonymization.pipeline import solve
 from sfumato.anonymization.releasing import release_of
@@ -78,8 +83,9 @@ def anonymize(
     if request.parse and not isinstance(source, Table):
         reading = {"parse": request.parse, "unparsed": request.unparsed}
     opened = table(source, budget=budget, **reading)
-    request = request.opened(opened)
+    request = request.opened(opened, budget)
     opened = _with_room(opened, request, budget)
+    refuse_too_large(opened, request, budget)
     check_place(opened, output, format=format, force=force, sign=sign)
     named = refuse_named(opened, request, budget)
     coded = opened.engine.capabilities.coded

@@ -21,8 +21,8 @@ import pyarrow as pa
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import Kind
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Kind, asks_sql
+from sfumato.engines.results import TEXT_COPIES, Codes
 from sfumato.errors import BudgetError, spell
 from sfumato.tables import Table
 
@@ -43,6 +43,10 @@ ROWS_AT_HAND = 250_000
 """Rows looked at closely in this process, the same ones in memory and in DuckDB."""
 ROWS_TO_FETCH = 100_000
 """Rows looked at closely where they must travel."""
+_SHARE = 0.3
+"""Share of a memory limit that rows may take until they are codes."""
+_FEWEST = 1_000
+_NUMBER_BYTES = 8
 CELLS = 20_000
 """Different cells of a column that are looked at to guess what it is about."""
 
@@ -117,7 +121,20 @@ def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
         )
     _report(budget, "taking a sample", None)
     wanted = ROWS_TO_FETCH if table.engine.capabilities.remote else ROWS_AT_HAND
+    wanted = _that_fit(table, facts, wanted, budget)
     return Profile(rows, tuple(facts), codes_of_table(table.sample(wanted, None, seed)))
+
+
+def _that_fit(table: Table, facts: Sequence[ColumnFacts], wanted: int, budget: Budget) -> int:
+    """As many rows as are wanted, or fewer where their texts are long and memory is limited."""
+    if budget.memory is None or not asks_sql(table.engine):
+        return wanted
+    row = 2.0 * _NUMBER_BYTES * len(facts)
+    long = table.engine.text_bytes(table.columns)
+    for one in facts:
+        different = min(1.0, one.classes / min(wanted, one.rows))
+        row += long.get(one.name, 0.0) * (1 + TEXT_COPIES * different)
+    return min(wanted, max(_FEWEST, int(budget.memory * _SHARE / row)))
 
 
 def _look_in_memory(table: Table, seed: int, budget: Budget) -> Profile:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import duckdb
@@ -22,7 +22,7 @@ from sqlglot import exp
 from sfumato.engines import statements as sql
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
 from sfumato.engines.results import as_declared
-from sfumato.engines.spool import PrivateFolder, Spool
+from sfumato.engines.spool import PrivateFolder, Spool, give_back
 from sfumato.errors import EngineError, EngineMemoryError, SfumatoError, spell
 
 __all__ = ["DuckDB", "connect", "lock_down"]
@@ -62,6 +62,9 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
 class _Dialect(sql.Dialect):
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         return exp.Anonymous(this="HASH", expressions=list(keys))
+
+    def length(self, cell: sql.Node) -> sql.Node:
+        return exp.Anonymous(this="STRLEN", expressions=[cell])
 
 
 _DIALECT = _Dialect("duckdb")
@@ -161,6 +164,17 @@ class DuckDB:
                 self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection
 
+    def give_back(self) -> None:
+        """Let the system have what DuckDB keeps for later, up to half of its limit.
+
+        It has an allocator of its own, and empties it when its limit is set, also to the same.
+        """
+        if self.memory is not None:
+            connection = self.opened()
+            with suppress(duckdb.Error):
+                found = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+                connection.execute("SET memory_limit = ?", list(found or ()))
+
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Turn DuckDB's errors into ours."""
@@ -205,6 +219,7 @@ class _Session:
         """The answer to a statement."""
         with self._database.guarded():
             found = self._database.opened().sql(sql.text(statement, _DIALECT)).to_arrow_table()
+        self._database.give_back()
         return as_declared(found, columns)
 
     def stream(
@@ -212,9 +227,12 @@ class _Session:
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
         relation = self._database.opened().sql(sql.text(statement, _DIALECT))
-        with self._database.guarded(), relation.to_arrow_reader(rows) as reader:
-            for batch in reader:
-                yield from as_declared(pa.Table.from_batches([batch]), columns).to_batches()
+        try:
+            with self._database.guarded(), relation.to_arrow_reader(rows) as reader:
+                for batch in reader:
+                    yield from as_declared(pa.Table.from_batches([batch]), columns).to_batches()
+        finally:
+            self._database.give_back()
 
     def run(self, statement: sql.Node) -> None:
         """Run a statement that has no answer."""
@@ -237,6 +255,8 @@ class _Session:
         self._database.opened().interrupt()
 
     def __enter__(self) -> _Session:
+        if self._database.memory is not None:
+            give_back()  # what Arrow and C keep for later is room that DuckDB takes as its own
         if self._sparing:
             memory = self._database.memory or 0
             limit = max(memory - _MEMORY_OF_WRITING, memory // 5, _LEAST_OF_DUCKDB)

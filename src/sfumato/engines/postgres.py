@@ -110,6 +110,9 @@ class _Dialect(sql.Dialect):
         )
         return exp.And(this=absent, expression=present)
 
+    def length(self, cell: sql.Node) -> sql.Node:
+        return exp.Anonymous(this="OCTET_LENGTH", expressions=[cell])
+
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         row = exp.Anonymous(this="ROW", expressions=[key.copy() for key in keys])
         seed = exp.cast(exp.Literal.number(0), "bigint")

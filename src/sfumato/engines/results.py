@@ -26,6 +26,7 @@ from sfumato.errors import TooManyClassesError
 
 __all__ = [
     "CELL_BYTES",
+    "TEXT_COPIES",
     "ClassSizes",
     "Codes",
     "Pairing",
@@ -46,6 +47,8 @@ CELL_BYTES = 64
 
 It comes as text, with its parsed copy, and becomes a code.
 """
+TEXT_COPIES = 5
+"""How often a text that is different in every row is held at once while texts are numbered."""
 _NO_BURDEN = 1 << 24
 """Codes in a table that may take twice the memory they need."""
 

@@ -39,6 +39,9 @@ class _Dialect(sql.Dialect):
     def random(self, seed: int) -> sql.Node:
         return exp.Anonymous(this="RAND", expressions=[exp.Literal.number(seed)])
 
+    def length(self, cell: sql.Node) -> sql.Node:
+        return exp.Anonymous(this="OCTET_LENGTH", expressions=[cell])
+
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         hashed = exp.Anonymous(this="XXHASH64", expressions=[key.copy() for key in keys])
         return exp.BitwiseAnd(this=hashed, expression=exp.Literal.number((1 << 63) - 1))

@@ -91,7 +91,7 @@ class Spool:
     @classmethod
     def of(
         cls, schema: pa.Schema, batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch],
-        memory: int = 1 << 28,
+        memory: int = 1 << 26,
     ) -> Spool:  # fmt: skip
         """A spool filled with these batches; nothing is left behind if reading them fails."""
         spool = cls(schema, memory)

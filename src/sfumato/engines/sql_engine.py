@@ -59,6 +59,7 @@ from sfumato.engines.recoding import (
 )
 from sfumato.engines.results import (
     CELL_BYTES,
+    TEXT_COPIES,
     ClassSizes,
     Codes,
     Pairing,
@@ -195,6 +196,7 @@ class SQLEngine:
         self._row_count: int | None = None
         self._sizes: dict[frozenset[str], ClassSizes] = {}
         self._identity: str | None = None
+        self._lengths: dict[str, float] = {}
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -222,6 +224,25 @@ class SQLEngine:
         counts = [whole_number(f"n{at}") for at in range(len(columns))]
         found = self._ask(sql.null_counts(self.connection.rows(), columns), counts)
         return {name: int(cell[0].as_py()) for name, cell in zip(columns, found, strict=True)}
+
+    def text_bytes(self, columns: Sequence[str]) -> dict[str, float]:
+        """How long a cell of each column of text among some is on average."""
+        kinds = {column.name: column.kind for column in self.schema()}
+        texts = [name for name in columns if kinds[name] == "text"]
+        asked = [name for name in texts if name not in self._lengths]
+        if asked:
+            sums = [whole_number(f"n{at}") for at in range(len(asked))]
+            found = self._ask(sql.text_bytes(self.connection.rows(), asked), sums)
+            rows = max(self.row_count(), 1)
+            lengths = (int(cell[0].as_py() or 0) / rows for cell in found.columns)
+            self._lengths.update(zip(asked, lengths, strict=True))
+        return {name: self._lengths[name] for name in texts}
+
+    def combination_bytes(self, columns: Sequence[str]) -> int:
+        """What a combination takes, at most, until it is codes; long texts take more."""
+        long = self.text_bytes(columns)
+        cells = (max(CELL_BYTES, TEXT_COPIES * long.get(name, 0)) for name in columns)
+        return CELL_BYTES + int(sum(cells))
 
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
         """Histogram of class sizes, by two group-bys.
@@ -281,7 +302,7 @@ class SQLEngine:
 
     def _classes_that_fit(self, columns: Sequence[str], memory: int, budget: Budget) -> Codes:
         """All classes, refused before more of them come than memory holds."""
-        most = max(1, memory // (CELL_BYTES * (len(columns) + 1)))
+        most = max(1, memory // self.combination_bytes(columns))
         try:
             return self.classes(columns, most, budget)
         except TooManyClassesError as error:
@@ -976,13 +997,13 @@ class SQLEngine:
                 statement = sql.in_parts(
                     rows, names, parted.parting, thresholds, numbered=True, sort=False
                 )
-                recoder = Recoder(parted.work, sent, parted.reads, given)
                 with closing(session.stream(statement, [whole_number(sql.PART), *sent])) as stream:
                     dealt = Dealt.out(stream, folder.path / "dealt.arrow")
-                give_back()
-                for made in self._solved(parted, dealt.tables(), recoder, budget):
-                    aside.add(made)
-                    del made  # the next part is on its way
+            give_back()
+            recoder = Recoder(parted.work, sent, parted.reads, given)
+            for made in self._solved(parted, dealt.tables(), recoder, budget):
+                aside.add(made)
+                del made  # the next part is on its way
             give_back()
             read = [name for name in schema.names if name not in parted.written]
             # A reading of no column might lose the number of rows.

@@ -72,6 +72,10 @@ class Dialect:
         """A number that equal keys share, not negative; None if there is none."""
         return None
 
+    def length(self, cell: Node) -> Node:
+        """How many bytes a text has, or characters where bytes are not told."""
+        return exp.Length(this=cell)
+
     def once(self, statement: exp.Select) -> exp.Select:
         """A statement whose cells are computed once, however often another one names them."""
         return statement
@@ -258,6 +262,16 @@ def null_counts(rows: Rows, names: Sequence[str]) -> Node:
         for at, name in enumerate(names)
     ]
     return exp.select(*counts).from_(rows.relation())
+
+
+def text_bytes(rows: Rows, names: Sequence[str]) -> Node:
+    """How long all cells of each text column are together, in one pass."""
+    texts = (exp.cast(rows.cell(name), "text") for name in names)
+    sums = [
+        named(exp.cast(exp.Sum(this=rows.dialect.length(text)), "bigint"), f"n{at}")
+        for at, text in enumerate(texts)
+    ]
+    return exp.select(*sums).from_(rows.relation())
 
 
 def beside(

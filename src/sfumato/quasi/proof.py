@@ -30,7 +30,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.protocol import asks_sql
-from sfumato.engines.results import CELL_BYTES, ClassSizes, Codes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting_sets import (
     Hitting,
@@ -41,7 +41,7 @@ from sfumato.quasi.hitting_sets import (
     minimum_hitting_set,
 )
 from sfumato.quasi.lattice import Minimal, Set, in_order
-from sfumato.quasi.sampling import PULLED_BYTES, sampled_rows
+from sfumato.quasi.sampling import PULLED_BYTES, combination_bytes, sampled_rows
 from sfumato.tables import Table
 
 __all__ = [
@@ -231,7 +231,7 @@ def stay_there(opened: Table, budget: Budget) -> bool:
     if able.remote and rows > PULLED_ROWS:
         return True
     memory = budget.memory or PULLED_BYTES
-    return rows * CELL_BYTES * (len(opened.columns) + 1) > memory
+    return rows * combination_bytes(opened, budget) > memory
 
 
 class Asked:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table
+from sfumato.engines.protocol import asks_sql
 from sfumato.engines.results import CELL_BYTES, Codes
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
@@ -31,6 +32,7 @@ from sfumato.wording import counted
 
 __all__ = [
     "all_combinations",
+    "combination_bytes",
     "differing_columns",
     "log_sets",
     "pair_indices",
@@ -197,13 +199,20 @@ PULLED_BYTES = 1 << 30
 """Memory for combinations where the budget names none."""
 
 
+def combination_bytes(opened: Table, budget: Budget) -> int:
+    """What a combination of all columns takes, at most; under a limit long texts are looked at."""
+    if budget.memory is not None and asks_sql(opened.engine):
+        return opened.engine.combination_bytes(opened.columns)
+    return CELL_BYTES * (len(opened.columns) + 1)
+
+
 def all_combinations(opened: Table, budget: Budget) -> Codes:
     """The rows as codes, or their distinct combinations; refuses more than memory holds."""
     able = opened.engine.capabilities
     if able.coded or not (able.remote or budget.memory):
         return opened.codes(None, budget)
     memory = budget.memory or PULLED_BYTES
-    limit = max(1, memory // (CELL_BYTES * (len(opened.columns) + 1)))
+    limit = max(1, memory // combination_bytes(opened, budget))
     try:
         return opened.classes(None, limit, budget)
     except TooManyClassesError as error:

@@ -53,7 +53,6 @@ class ParquetSource(BaseSource):
     """
 
     columns_apart = True
-    held_in_memory = 1 << 28
 
     def __init__(
         self,
@@ -302,15 +301,17 @@ class ArrowFile(BaseSource):
         self._schema = columns_of(self._arrow_schema, name)
 
     def code_bytes(self) -> int:
-        """About how much memory the codes take, judged by the first batch."""
+        """About how much memory the codes and the text values take, judged by the first batch."""
         size = self._path.stat().st_size
         with self._opened() as reader:
             first = next(self._stored(reader), None)
             if first is None or not first.num_rows:
                 return 0
-            batches = max(1, size // max(first.nbytes, 1)) if self._stream else None
-            rows = first.num_rows * (batches or reader.num_record_batches)
-        return int(4 * rows * len(self._schema))
+            whole = max(1, size // max(first.nbytes, 1))
+            batches = whole if self._stream else reader.num_record_batches
+            fields = zip(self._at, self._schema, strict=True)
+            text = sum(first.column(at).nbytes for at, own in fields if own.kind == "text")
+        return int(batches * (4 * first.num_rows * len(self._schema) + text))
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
