@@ -18,15 +18,16 @@ __all__ = [
     "phrase",
     "sentence",
     "shortened",
+    "unit_of",
     "units",
 ]
 
-_UNITS: ContextVar[str] = ContextVar("units", default="people")
+_UNITS: ContextVar[tuple[str, str]] = ContextVar("units", default=("rows", "row"))
 _SINGLE = {"people": "person", "companies": "company"}
 
 
 def units(number: int = 2) -> str:
-    """What the rows of a table are about: people, unless somebody said otherwise.
+    """What is counted in a table: rows, unless somebody said otherwise.
 
     Examples
     --------
@@ -34,9 +35,22 @@ def units(number: int = 2) -> str:
     ...     units(), units(1)
     ('companies', 'company')
     >>> units(), units(1)
-    ('people', 'person')
+    ('rows', 'row')
     """
-    return noun(_UNITS.get(), number)
+    return noun(_UNITS.get()[0], number)
+
+
+def unit_of(thing: str, number: int = 1) -> str:
+    """The word for what a figure counts, a row or a person: the one that is used for it here.
+
+    Examples
+    --------
+    >>> with counting("patients", "person"):
+    ...     unit_of("person", 2), unit_of("row", 2)
+    ('patients', 'rows')
+    """
+    many, of = _UNITS.get()
+    return noun(many if thing == of else f"{thing}s", number)
 
 
 def noun(many: str, number: int | None) -> str:
@@ -51,9 +65,9 @@ def noun(many: str, number: int | None) -> str:
 
 
 @contextmanager
-def counting(many: str) -> Iterator[None]:
-    """Speak of these in place of people."""
-    before = _UNITS.set(many)
+def counting(many: str, of: str = "row") -> Iterator[None]:
+    """Speak of these where rows are counted, or persons."""
+    before = _UNITS.set((many, of))
     try:
         yield
     finally:

@@ -116,7 +116,7 @@ def test_a_mark_under_the_pointer_says_what_it_stands_for(tab: Tab, page: Path) 
     tab.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     tab.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
     said = tab.value("document.querySelector('#vg-tooltip-element').innerText")
-    assert "people who look alike" in said
+    assert "rows that look alike" in said
     assert "rows" in said
 
 

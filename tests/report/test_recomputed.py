@@ -92,7 +92,7 @@ def drawn(figure: Figure) -> Any:
         return []  # a diagram of names: it draws no figures
     layers = [figure.spec, *figure.spec.get("layer", ())]
     rows = [row for layer in layers for row in layer.get("data", {}).get("values", ())]
-    if figure.title == "How exposed people are":
+    if figure.title == "How exposed rows are":
         curve: dict[tuple[str, float], float] = {}
         for row in rows:
             if row["table" if "table" in row else "risk"] != 0.2 and row["risk"] > 0.001:
@@ -224,12 +224,12 @@ def released(
         "What it protects 0": [
             f"{alone(before, known):,}", f"{rows:,}", f"{alone(after, known):,}", f"{len(after):,}"
         ],
-        "caption: How many people look alike": [
+        "caption: How many rows look alike": [
             f"{k}", f"{below(before, known, k):,}", f"{below(after, known, k):,}"
         ],
-        "chart: How many people look alike": size_chart(tables, names, k),
-        "caption: How exposed people are": ["20%"],
-        "chart: How exposed people are": risk_curve(tables, names),
+        "chart: How many rows look alike": size_chart(tables, names, k),
+        "caption: How exposed rows are": ["20%"],
+        "chart: How exposed rows are": risk_curve(tables, names),
         "chart: What happened to each column": chart(
             {"column": name, "cells": what, "share": share}
             for name, found in fates.items()
@@ -584,12 +584,12 @@ def plainly(before: Frame, after: Frame, known: Sequence[str]) -> Said:
             f"{alone(before, known):,}", f"{rows:,}", *[str(len(known) - 6)] * (len(known) > 6),
             f"{alone(after, kept):,}", f"{rows:,}"
         ],
-        "caption: How many people look alike": [
+        "caption: How many rows look alike": [
             "5", f"{below(before, known, 5):,}", f"{below(after, kept, 5):,}"
         ],
-        "chart: How many people look alike": size_chart(tables, names, 5),
-        "caption: How exposed people are": ["20%"],
-        "chart: How exposed people are": risk_curve(tables, names),
+        "chart: How many rows look alike": size_chart(tables, names, 5),
+        "caption: How exposed rows are": ["20%"],
+        "chart: How exposed rows are": risk_curve(tables, names),
         "chart: What happened to each column": chart(
             {"column": name, "cells": what, "share": share}
             for name, found in fates.items()
@@ -856,7 +856,7 @@ def test_the_workbench_counts_whom_it_says(
     assert 0 < alone < few < all_
     page = risk(project, project.choices)
     share = part(few / all_)
-    assert f"{few:,} of {all_:,} people ({share}) have fewer than 4 others" in page.verdict
+    assert f"{few:,} of {all_:,} {who} ({share}) have fewer than 4 others" in page.verdict
     facts = dict(page.facts)
     assert [facts[n] for n in ("stand alone", "fewer than 5 alike", "smallest class (k)")] == [
         f"{alone:,}", f"{few:,}", f"{min(alike):,}"]  # fmt: skip
@@ -866,7 +866,7 @@ def test_the_workbench_counts_whom_it_says(
     assert figures["gauge: average risk"] == [part(sum(1 / size for size in alike) / all_)]
     assert figures[f"gauge: {who} below 5 alike"] == ["5", share]
     drawn_rows: dict[str, float] = {}
-    for row in figures["chart: How many people look alike"]:
+    for row in figures[f"chart: How many {who} look alike"]:
         told = dict(row)
         if "rows" in told:
             drawn_rows[told["alike"]] = told["rows"]
@@ -875,7 +875,7 @@ def test_the_workbench_counts_whom_it_says(
         first = int(low.rstrip("+").replace(",", ""))
         last = math.inf if low.endswith("+") else int((high or low).replace(",", ""))
         assert count == sum(first <= size <= last for size in alike)
-    assert f"{alone:,} of {all_:,} people" in meter(project, project.choices)[0]
+    assert f"{alone:,} of {all_:,} {who}" in meter(project, project.choices)[0]
     project.explore(project.choices, Budget())
     if person:
         first_look = explore(project, project.choices)
@@ -892,7 +892,7 @@ def test_the_workbench_counts_whom_it_says(
     if person:
         assert f"and {few:,} of {all_:,} persons had a row that fewer than 5 persons" in shown
         assert "How many rows look alike" in shown
-        assert "How many people look alike" not in shown
+        assert "How many persons look alike" not in shown
     else:
         worst = max(classes(frame, names) / len(frame) for names in known)
         label = f"marketer: {part(worst)} before"
@@ -1917,12 +1917,12 @@ def exposed(frame: Frame, known: Sequence[str], k: int) -> Said:
         "gauge: highest risk": [part(1 / sizes(frame, known).min())],
         "gauge: average risk": [part(classes(frame, known) / rows)],
         f"gauge: rows below {k} alike": [f"{k}", part(low / rows)],
-        "caption: How many people look alike": [
+        "caption: How many rows look alike": [
             f"{low:,}", part(low / rows), f"{k - 1}", f"{1 / k:.0%}"
         ],
-        "chart: How many people look alike": size_chart(tables, names, k),
-        "caption: How exposed people are": ["20%", f"{risky:,}", part(risky / rows)],
-        "chart: How exposed people are": risk_curve(tables, names),
+        "chart: How many rows look alike": size_chart(tables, names, k),
+        "caption: How exposed rows are": ["20%", f"{risky:,}", part(risky / rows)],
+        "chart: How exposed rows are": risk_curve(tables, names),
     }  # fmt: skip
 
 

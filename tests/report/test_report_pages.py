@@ -404,9 +404,17 @@ def test_a_report_speaks_of_what_it_counted(tmp_path: Path) -> None:
     sf.anonymize(where, k=2, qi=["birth_year", "sex"], person="patient_id", output=out)
     assert " of 100 rows (" in told(out, "-k", 50)
     assert "promises something about persons" in (tmp_path / "page.html").read_text()
-    one = sfumato("report", where, "--released", out, "--person", "patient_id", "-o", "x.html")
-    assert one.code == 2
-    assert "--person is about a single table" in " ".join(one.err.split())
+    both = ["report", where, "--released", out, "-o", tmp_path / "both.html", "--force"]
+    assert sfumato(*both, "--person", "patient_id").code == 0
+    assert "20 persons had" in (tmp_path / "both.html").read_text()
+    rows = tmp_path / "rows.csv"
+    sf.anonymize(where, k=2, qi=["birth_year", "sex"], identifiers=["patient_id"], output=rows)
+    both[3] = rows
+    assert sfumato(*both, "--person", "patient_id").code == 0
+    assert "How many persons have them was not counted" in (tmp_path / "both.html").read_text()
+    refused = sfumato(*both, "--person", "sex")
+    assert refused.code == 2
+    assert "cannot be a quasi-identifier" in " ".join(refused.err.split())
 
 
 def test_ticks_of_huge_numbers_are_short_and_without_noise() -> None:

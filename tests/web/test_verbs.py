@@ -339,9 +339,6 @@ def test_a_node_of_the_lattice_is_looked_at_and_chosen(bench: Running, opened: P
     assert f"Levels {dearer.said[7:]}." in html.unescape(shown)
     bench.follow(bench.post(f"{base}/lattice", node=dearer.name))
     assert opened.choices.levels == dict(zip(lattice["columns"], dearer.levels, strict=True))
-    persons = [replace(node, of_rows=True) for node in nodes if node.k]
-    assert {node.risk for node in persons} == {None}  # of persons nothing is known
-    assert all(" rows alike" in node.said for node in persons if node.holds)
     (tried,) = opened.candidates
     assert (tried.k, tried.rows_left_out) == (dearer.k, dearer.left_out)
     assert tried.lost == pytest.approx(dearer.lost)
@@ -470,12 +467,100 @@ def test_rows_are_about_what_the_user_says(bench: Running, opened: Project) -> N
     assert facts[0] == facts[1]  # no figure is another
     shown = bench.follow(bench.post(f"{base}/release")).text
     assert "How many companies look alike" in shown
-    assert "How many people" not in shown
-    assert "companies" in bench.get(f"{base}/configure").text
+    assert "companies look alike: a match" in shown
+    explored = bench.follow(bench.get(f"{base}/explore")).text
+    other = r"\b(people|persons|rows) (\([\d.%]+\) )?(stand|stood|look|with)"
+    for one in (shown, explored, bench.get(f"{base}/configure").text, page):
+        assert "companies" in one
+        assert not re.search(other, one)
     again = read_choices(opened.folder)
     assert again is not None
     assert (again.unit, again) == ("companies", opened.choices)
     for wrong in ("<b>", "1", "x" * 40, "a\nb"):
         assert bench.post(f"{base}/knowledge", unit=wrong).status == 400
     bench.post(f"{base}/undo")
-    assert opened.choices.unit == "people"
+    assert opened.choices.unit == ""
+
+
+def test_what_is_counted_has_one_name_on_all_pages(bench: Running, opened: Project) -> None:
+    """Rows are rows, and persons are persons, whichever page counts them."""
+    base = f"/p/{opened.number}"
+    for person, name, other in (("", "rows", "persons|people"), ("name", "persons", "people")):
+        bench.post(f"{base}/risk", k=5, person=person)
+        pages = [bench.follow(bench.get(f"{base}/{one}")).text for one in ("risk", "explore")]
+        pages += [bench.get(f"{base}/configure").text]
+        pages += [bench.follow(bench.post(f"{base}/release")).text]
+        for page in pages:
+            assert re.search(rf"\b{name} (\([\d.%]+\) )?(stand|have|that stand|look)", page), page
+            assert not re.search(rf"\b({other}) (\([\d.%]+\) )?(stand|have|look|alike|below)", page)
+
+
+def test_the_lattice_counts_persons_and_precision_as_other_pages_do(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    """A node that is tried has the figures that the lattice foretold, whatever columns matter."""
+    base = f"/p/{opened.number}"
+    place = tmp_path / "visits.csv"
+    place.write_text("who,age,sex\n" + "".join(
+        f"p{row % 40},{20 + row % 40 % 6},{'FM'[row % 2]}\n" for row in range(200)
+    ))  # fmt: skip
+    bench.follow(bench.upload("visits.csv", place.read_bytes()))
+    visits = next(one for one in bench.workbench.projects.values() if one is not opened)
+    base = f"/p/{visits.number}"
+    roles = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier"}
+    more = {"person": "who", "weight-1": 9}
+    bench.post(f"{base}/configure", k=5, method="mondrian", **roles, **more)
+    page = bench.follow(bench.post(f"{base}/lattice")).text
+    assert "cost, by what matters" in page
+    lattice = visits.lattice_of(visits.choices)
+    assert lattice is not None
+    held = [node for node in nodes_of(lattice) if node.holds]
+    assert len({node.k for node in held}) > 1
+    for node in held:
+        bench.follow(bench.post(f"{base}/lattice", node=node.name))
+        tried = visits.candidates[-1]
+        assert (tried.k, tried.highest_risk) == (node.k, node.risk)
+        assert tried.lost == pytest.approx(node.lost)
+    assert any(node.cost != node.lost for node in held)
+
+
+def test_rows_of_a_release_made_here_are_paired_also_where_some_were_left_out(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    bench.follow(bench.post(f"{base}/utility", method="full-domain", suppression_limit=30))
+    bench.post(f"{base}/risk", k=12)
+    bench.follow(bench.post(f"{base}/release"))
+    assert opened.made is not None
+    release = opened.made.release
+    assert release.suppressed_rows > 0
+    asked = {"of": "release", "target": "", "one": "", "other": "", "row_key": ""}
+    page = bench.follow(bench.post(f"{base}/ask/utility", **asked)).text
+    lost = percent(release.utility["ncp"])
+    assert f"{lost} of the precision of these columns is lost." in page
+    assert f"<dd>{release.suppressed_rows:,}</dd>" in page
+    assert "it was made here" in page
+    assert "sfumato utility" not in page
+    opened.look(Budget(), opened.reading)  # as another day: nothing is at hand
+    page = html.unescape(bench.follow(bench.post(f"{base}/ask/utility", **asked)).text)
+    told = f"{release.suppressed_rows} rows of the table are not in release.csv, and which is known"
+    assert told in page
+    assert f'Make it again <a href="{base}/release">under Release</a>' in page
+
+
+def test_spellings_of_one_value_are_pointed_out(bench: Running, tmp_path: Path) -> None:
+    ills = ("flu", "Flu ", "FLU", "none")
+    rows = [f"{20 + row % 9},{('Aton', 'Berg')[row % 2]},{ills[row % 4]}\n" for row in range(80)]
+    bench.follow(bench.upload("ills.csv", ("age,town,illness\n" + "".join(rows)).encode()))
+    (project,) = bench.workbench.projects.values()
+    told = "3 values differ only in upper case or blanks"
+    assert {one.name: one.spelled for one in project.columns} == {
+        "age": None, "town": None, "illness": told}  # fmt: skip
+    page = bench.get(f"/p/{project.number}/configure").text
+    assert f"<strong>illness</strong>: {told}. They count as different" in page
+    assert told in bench.get(f"/p/{project.number}/import").text
+    place = tmp_path / "ills.csv"
+    place.write_text("age,town,illness\n" + "".join(rows))
+    scanned = " ".join(sfumato("scan", place).out.split())
+    assert f"illness: {told}, and count as different" in scanned
+    assert "flu" not in scanned.lower()

@@ -13,6 +13,7 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from sfumato.errors import BudgetError, ParameterError
 from sfumato.keyfiles import write_secret
 from sfumato.web import pages
 from sfumato.web.choices import OFFERED, Choices
+from sfumato.web.hierarchies import MOST_VALUES
 from sfumato.web.jobs import Job, Jobs
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
@@ -321,8 +323,13 @@ def test_problems_are_sentences_that_name_what_pages_ask_for(bench: Running, ope
     bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **roles))
     said = html.unescape(bench.follow(bench.post(f"{opened}/release")).text)
     assert "would be published, and it seems to name persons" in said
-    assert "Leave it out (“Leave out” under Configure), replace it (“pseudonym” beside" in said
-    assert "all the same: --rows-are-people on the command line." in said
+    assert f'Leave it out (“Leave out” <a href="{opened}/configure">under Configure</a>), ' in said
+    assert "all the same: tick “publish columns that seem to name persons” <a href=" in said
+    bench.post(f"{opened}/risk", k=5, who=1, names_published=1)
+    assert 'data-holds="yes"' in bench.follow(bench.post(f"{opened}/release")).text
+    bench.post(f"{opened}/risk", k=5, who=1)
+    changed = bench.get(f"{opened}/release").text
+    assert "columns that seem to name persons must not be published now" in changed
     assert "=[" not in said
     assert "=True" not in said
     for form, told in (
@@ -664,9 +671,82 @@ def test_damaged_decisions_are_told(bench: Running, tmp_path: Path, damage: str)
     (folder / "project.toml").write_text(damage)
     page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
     assert "the saved decisions cannot be read" in page.text
-    (folder / "project.toml").unlink()
+    anew = re.search(r'action="(/p/\w+/anew)"><p><button>Begin anew</button>', page.text)
+    assert anew is not None
+    page = bench.follow(bench.post(anew[1]))
+    assert "What may others know?" in page.text
+    assert (folder / "project.damaged.toml").read_text() == damage
+    assert "What may others know?" in bench.follow(bench.post(anew[1])).text  # once is enough
+    assert (folder / "project.damaged.toml").read_text() == damage
+
+
+def test_how_a_file_is_read_can_be_said_anew_where_it_is_not_understood(
+    bench: Running, tmp_path: Path
+) -> None:
+    folder = tmp_path / "people.csv.sfumato"
+    folder.mkdir()
+    (folder / "reading.toml").write_text("header = 3")
     page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
-    assert "What may others know?" in bench.follow(page).text
+    assert "what was said about reading the table is not understood" in page.text
+    place = re.search(r'action="(/p/\w+/import)"', page.text)
+    assert place is not None
+    page = bench.follow(bench.post(place[1], text=1, header=1))
+    assert "400 rows, 5 columns" in page.text
+    assert (folder / "reading.toml").read_text() == ""
+
+
+PERSONS = {**ROLES, "role-0": "other"}
+
+
+@pytest.mark.parametrize(
+    ("table", "place", "form", "names"),
+    [
+        ("", "release", {**PERSONS}, ["risk", "configure"]),
+        ("", "release", {**ROLES, "l": 2, "role-4": "other"}, ["risk", "configure"]),
+        ("", "release", {**ROLES, "p": 9}, ["risk"]),
+        ("", "release", {**ROLES, "l": 2.5}, ["risk"]),
+        ("", "release", {**ROLES, "k": 900}, []),
+        ("", "release", {**ROLES, "l": 3}, []),
+        ("town,x\n" + "*,a\nb,a\n" * 9, "release", {"method": "cells"}, ["configure", "utility"]),
+        ("a,,b\n1,2,3\n", "import", {}, ["import"]),
+        ("a,b\n1,2,3\n", "import", {}, ["import"]),
+        ("a,b\n1,\xe9\n", "import", {}, ["import"]),
+        ("", "lattice", {**ROLES}, ["utility"]),
+        ("", "ask/safe-harbor", {"keep": "town", "drop": "town"}, []),
+        ("", "knowledge", {"k_map": 3}, []),
+        ("", "columns/0", {}, ["configure"]),
+    ],
+)
+def test_what_to_do_is_on_a_page(
+    bench: Running, tmp_path: Path, table: str, place: str, form: dict[str, Any], names: list[str]
+) -> None:
+    """No remedy is an option of the command line, and those elsewhere are links."""
+    if table:
+        (tmp_path / "people.csv").write_bytes(table.encode("latin-1"))
+    if place == "columns/0":
+        rows = "".join(f"{row}-{row},a\n" for row in range(MOST_VALUES + 9))
+        (tmp_path / "people.csv").write_text(f"long,x\n{rows}")
+    page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    base = f"/p/{project.number}"
+    known = {f"role-{at}": "quasi-identifier" for at, _ in enumerate(project.columns)}
+    if place in ("release", "lattice"):
+        asked = {"k": 5, "method": "mondrian", **(form if "role-0" in form else known), **form}
+        bench.post(f"{base}/configure", **asked)
+        if place == "lattice":
+            bench.post(f"{base}/knowledge", **{"set-0": "age", "set-1": "town"})
+        page = bench.follow(bench.post(f"{base}/{place}"))
+    elif place == "columns/0":
+        page = bench.get(f"{base}/{place}")
+    elif place != "import":
+        page = bench.follow(bench.post(f"{base}/{place}", **form))
+    found = re.search(r'<p class="verdict bad">(.*?)</p>', page.text, re.DOTALL)
+    assert found is not None, page.text
+    said = html.unescape(found[1])
+    for foreign in (" --", "command line", "`sfumato", "<code>sfumato", ".toml", "=[", "\0"):
+        assert foreign not in said, said
+    assert re.search(r"\. [A-Z“]", re.sub("<[^>]*>", "", said)), said  # what is wrong; what to do
+    assert sorted(set(re.findall(rf'href="{base}/(\w+)"', said))) == sorted(names), said
 
 
 def test_persons_are_counted_where_a_column_says_who_they_are(

@@ -99,11 +99,11 @@ def as_option(name: str, value: Any, own: Collection[str] = ()) -> str:
     if isinstance(value, Mapping):
         value = [f"{key}={item}" for key, item in value.items()]
     text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    if not set(";|&<>").isdisjoint(text):  # a shell would end the command there
+    if not text or not set(";|&<>").isdisjoint(text):  # a shell would end the command there
         text = shlex.quote(text)
     if one is not None and one.field.flag is None:
         return f"--option {name}={text}"
-    name = name.removeprefix("must_")  # `must_drop` of mask is --drop
+    name = name.removeprefix("must_").removesuffix("_values")  # --drop of mask, and --null
     flag = f"--{name.replace('_', '-')}" if one is None else str(one.field.flag)
     if isinstance(value, bool):
         return flag.split("/")[0 if value or "/" not in flag else 1]

@@ -94,9 +94,7 @@ def report(
         raise ParameterError(
             "a report is an HTML file", where=output, remedy="Give it a name that ends in .html."
         )
-    if person is not None and (
-        released or _dataset.named(run) or str(run.source).endswith(".json")
-    ):
+    if person is not None and (_dataset.named(run) or str(run.source).endswith(".json")):
         raise ParameterError(
             "--person is about a single table", remedy="Leave it out: who is who is known there."
         )
@@ -105,7 +103,7 @@ def report(
     elif str(run.source).endswith(".json"):
         page, names = _of_model(run, released, qi)
     elif released:
-        page, names = _of_release(run, released, qi)
+        page, names = _of_release(run, released, qi, person)
     else:
         page, names = _of_table(run, qi, k, person, seed)
     run.budget.progress("drawing")
@@ -157,7 +155,10 @@ def _of_model(run: Run, released: str | None, qi: list[str] | None) -> tuple[Pag
     return page_of(read_model(require_file(str(run.source), "the model"))), ()
 
 
-def _of_release(run: Run, released: str, qi: list[str] | None) -> tuple[Page, tuple[str, ...]]:
+def _of_release(
+    run: Run, released: str, qi: list[str] | None, person: str | None
+) -> tuple[Page, tuple[str, ...]]:
+    from sfumato.columns.persons import require_person
     from sfumato.report.pages.release import certified_release, release_page
 
     if qi:
@@ -166,8 +167,17 @@ def _of_release(run: Run, released: str, qi: list[str] | None) -> tuple[Page, tu
         )
     _require_certified(released)
     found = certified_release(released, run.table, budget=run.budget)
+    asked = found.asked.get("person")
+    if person is not None and asked not in (None, person):
+        raise ParameterError(
+            f"the certificate counts persons by `{asked}`, not by `{person}`",
+            where=released,
+            remedy="Leave out --person, or release the table with the other one.",
+        )
+    if person is not None:
+        require_person(run.table, person, [name for one in found.qi for name in one])
     sets = found.asked.get("qi") or [found.details.get("published", ())]
-    return release_page(found, run.table), tuple(sets[0])
+    return release_page(found, run.table, person=person), tuple(sets[0])
 
 
 def _require_certified(released: str) -> None:

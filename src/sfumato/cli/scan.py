@@ -167,6 +167,8 @@ def _remarks(found: Scan) -> Table:
     for column in found.columns:
         if column.mostly is not None:
             lines.add_row("  Unparsed", f"{column.name}: {column.mostly}")
+        if column.spelled is not None and column.role != "identifier":
+            lines.add_row("  Spelling", f"{column.name}: {column.spelled}, and count as different")
     for group in found.twins:
         lines.add_row("  Say the same", " = ".join(group))
     return lines

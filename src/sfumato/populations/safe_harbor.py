@@ -215,7 +215,8 @@ def _numbers(name: str, values: pa.Array) -> pa.Array:
         raise ColumnError(
             "holds text among its numbers",
             where=f"column `{name}`",
-            remedy="Make the others null (--null TEXT), or drop the column.",
+            remedy=f"Make the others null ({spell('null_values', ['TEXT'])}), or drop the column "
+            f"({spell('drop', [name])}).",
         ) from error
 
 

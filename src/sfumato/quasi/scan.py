@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import kernels
 from sfumato.budget import Budget
@@ -37,7 +38,7 @@ from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.parsing import messy
-from sfumato.wording import at_most
+from sfumato.wording import at_most, counted
 
 __all__ = [
     "Choice",
@@ -409,6 +410,8 @@ class ColumnScan(Result):
     """Of ``key``, ``nearly a key``, ``constant``, ``float``, ``free text``."""
     mostly: str | None = None
     """What the cells of a text column mostly are, if `parse` would make something better of it."""
+    spelled: str | None = None
+    """That values of a text column are others but for upper case or blanks; they stay different."""
 
     @property
     def values(self) -> int:
@@ -660,7 +663,28 @@ def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> Column
         what=guess.what,
         flags=_flags(facts, guess, cells),
         mostly=None if mostly is None else mostly.say,
+        spelled=_spelled(cells, whole=len(cells) >= facts.classes - (facts.nulls > 0))
+        if facts.kind == "text"
+        else None,
     )
+
+
+def _spelled(cells: pa.Array, *, whole: bool) -> str | None:
+    """How many of these values are others but for upper case or blanks; `whole`: these are all.
+
+    Examples
+    --------
+    >>> _spelled(pa.array(["flu", "Flu ", "none", "FLU"]), whole=True)
+    '3 values differ only in upper case or blanks'
+    """
+    plain = pc.utf8_lower(pc.utf8_trim_whitespace(cells.cast(pa.string())))
+    folded = pc.replace_substring_regex(plain, r"\s+", " ")
+    times = pc.value_counts(folded).field("counts")
+    number = int(pc.sum(pc.if_else(pc.greater(times, 1), times, 0)).as_py() or 0)
+    if not number:
+        return None
+    told = f"{counted(number, 'value')} differ only in upper case or blanks"
+    return told if whole else f"at least {told}"
 
 
 def _flags(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from sfumato.report.drawing import (
     share_axis,
 )
 from sfumato.risks import Alike
-from sfumato.wording import percent, units
+from sfumato.wording import percent, unit_of
 
 __all__ = [
     "class_sizes",
@@ -78,8 +78,12 @@ def ladder(title: str, found: Sequence[Measures]) -> Spec:
 
 
 def _stand_alone(found: Sequence[Measures]) -> str:
-    persons = any(m.persons is not None for m in found)
-    return "persons who stand alone" if persons else "rows that stand alone"
+    many = unit_of("person" if any(m.persons is not None for m in found) else "row", 2)
+    return f"{many} {_who(many)} stand alone"
+
+
+def _who(many: str) -> str:
+    return "who" if many in ("people", "persons") else "that"
 
 
 def shares(title: str, values: Mapping[str, float], *, what: str) -> Spec:
@@ -121,13 +125,13 @@ def class_sizes(title: str, curves: Mapping[str, Alike], k: int) -> Spec:
             )
             what = colours[0] if low < k else colours[1]
             rows.append({"alike": label, "rows": held, "table": name, "class": what})
-    who = "who" if units() == "people" else "that"
+    many = _counted_in(curves)
     encoding: Spec = {
         "x": {"field": "alike", "type": "nominal", "sort": order,
-              "axis": {"title": f"{units()} {who} look alike", "labelAngle": 0, "grid": False,
+              "axis": {"title": f"{many} {_who(many)} look alike", "labelAngle": 0, "grid": False,
                        "labelOverlap": True}},
         "y": {"field": "rows", "type": "quantitative",
-              "axis": ROWS | {"title": _counted_in(curves)}},
+              "axis": ROWS | {"title": many}},
         "color": {"field": "class", "type": "nominal", "title": None,
                   "scale": {"domain": colours, "range": [WARNING, ACCENT]},
                   "legend": {"orient": "top"}},
@@ -155,8 +159,8 @@ def class_sizes(title: str, curves: Mapping[str, Alike], k: int) -> Spec:
 
 
 def _counted_in(curves: Mapping[str, Alike]) -> str:
-    """What is counted: rows or persons."""
-    return f"{next(iter(curves.values())).who}s"
+    """What is counted: rows or persons, in the word for them."""
+    return unit_of(next(iter(curves.values())).who, 2)
 
 
 def risk_curve(title: str, curves: Mapping[str, Alike], threshold: float = 0.2) -> Spec:

@@ -464,8 +464,8 @@ def ragged_line(file: BinaryIO, name: str, encoding: str, layout: Layout) -> Sou
                     where=name,
                     remedy=f"It runs over {lines:,} lines: a quote may not be closed."
                     if lines > 1
-                    else "Quote cells that contain the delimiter, or say which it is with "
-                    "--delimiter (delimiter=…).",
+                    else "Quote cells that contain the delimiter, or say which it is "
+                    f"({spell('delimiter', ';')}).",
                 )
             ended = reader.line_num
     return None

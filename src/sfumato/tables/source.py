@@ -305,8 +305,8 @@ def _check_name(name: str, known: list[str], shown: list[str], where: str) -> No
         raise ColumnError(
             f"column {known.index(name) + 1} has no name",
             where=where,
-            remedy='Name it, or leave it out with --exclude "" (exclude=[""]); it may be the index '
-            "that pandas writes unless told index=False.",
+            remedy=f"Name it, or leave it out ({spell('exclude', [''])}). It may be the index that "
+            "pandas writes unless told index=False.",
         )
     if shown.count(name) > 1:
         raise ColumnError(

@@ -102,7 +102,7 @@ def general_loss(view: View) -> float:
 
 
 def granularity(view: View) -> float:
-    """Share of precision that is left, 1 minus the general loss; ARX shows it under this name."""
+    """Share of detail that is left, 1 minus the general loss; ARX shows it under this name."""
     return 1.0 - general_loss(view)
 
 
@@ -351,7 +351,7 @@ class Utility(Result):
     information_loss
         Sum of heights over the heights of the trees; `information_loss_share` is a cell's average.
     general_loss, granularity, non_uniform_entropy
-        Further losses of precision (granularity is what is left).
+        Further losses of detail (granularity is what is left).
     discernibility, average_class_size
         Costs of large classes.
     weighted_discernibility_by_label, _by_overlap, _by_region

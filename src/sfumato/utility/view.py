@@ -162,6 +162,7 @@ def compare(
     *,
     qi: Sequence[str] | None = None,
     row_key: str | None = None,
+    kept: Array | None = None,
     hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
     weights: Mapping[str, float] | None = None,
     target: str | None = None,
@@ -179,6 +180,9 @@ def compare(
         or all that both tables have but the target, where it names none (Safe Harbor).
     row_key
         A column with a different value in every row; without it row i of one is row i of the other.
+    kept
+        Whether each row of the original is in the release, which has them in the same order: then
+        no `row_key` is needed where rows were left out.
     hierarchies
         Trees that the release was made with, or the folder of their files.
     weights
@@ -225,7 +229,7 @@ def compare(
         codes = np.asarray(encoded.indices).astype(np.int64)
     trees = {**_inferred(before, shown, names, told), **_coarsened(before, shown, told, row_key)}
     trees |= hierarchies or {}
-    view = pair_tables(before, shown, names, key=row_key, hierarchies=trees)
+    view = pair_tables(before, shown, names, key=row_key, kept=kept, hierarchies=trees)
     cost = summarize(view, weights=weights, target=codes, predicted=target)
     cost = replace(cost, statistics=statistics(view, _values(before, names)))
     if pair is None:
@@ -235,7 +239,7 @@ def compare(
             "a pair is two different columns", remedy=f"Give e.g. {spell('pair', 'age,illness')}."
         )
     one, other = shown.require(pair)
-    both = pair_tables(before, shown, [one, other], key=row_key, hierarchies=trees)
+    both = pair_tables(before, shown, [one, other], key=row_key, kept=kept, hierarchies=trees)
     found = contingency(both, (one, other), _values(before, [one, other]))
     return replace(cost, contingency=found)
 
@@ -362,6 +366,7 @@ def pair_tables(
     qi: Sequence[str],
     *,
     key: str | None = None,
+    kept: Array | None = None,
     hierarchies: Mapping[str, Hierarchy] | None = None,
 ) -> View:
     """Put a release beside its original.
@@ -375,6 +380,8 @@ def pair_tables(
     key
         A column with a different value in every row of the original; rows of it that are not in
         the release are suppressed.
+    kept
+        Whether each row of the original is in the release, where that is known without a key.
     hierarchies
         Trees of the columns that were generalized with one. Other columns are read as ranges
         where they hold numbers or dates, else as sets of values.
@@ -392,7 +399,7 @@ def pair_tables(
     marks = {n: mark_of(n) for n in qi if mark_of(n) in opened.columns}
     original = _rows(original, names, "original")
     released = _rows(opened, list(dict.fromkeys([*names, *marks.values()])), "release")
-    place = _places(original, released, key)
+    place = _places(original, released, key, kept)
     codes: dict[str, Array] = {}
     published: dict[str, Published] = {}
     for name in qi:
@@ -512,14 +519,19 @@ def _standing(
     return Ranges(values, name).standing(codes, groups, distinct.dictionary).take(groups)
 
 
-def _places(original: pa.Table, released: pa.Table, key: str | None) -> Array:
+def _places(
+    original: pa.Table, released: pa.Table, key: str | None, kept: Array | None = None
+) -> Array:
     """The released row of each original row; -1 where it is suppressed."""
+    if key is None and kept is not None and int(kept.sum()) == released.num_rows:
+        return np.where(kept, np.cumsum(kept) - 1, -1)
     if key is None:
         if original.num_rows != released.num_rows:
             raise InputError(
                 f"the original has {original.num_rows:,} rows and the release "
                 f"{released.num_rows:,}; they cannot be paired by position",
-                remedy="Name a key column that both have.",
+                remedy="Name a column that both have and that differs in every row "
+                f"({spell('row_key', 'id')}).",
             )
         return np.arange(original.num_rows)
     mine, theirs = original[key].combine_chunks(), released[key].combine_chunks()

@@ -27,12 +27,13 @@ from sfumato.budget import Budget
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.web.choices import Choices
 from sfumato.web.hierarchy_pages import Editing
-from sfumato.web.jobs import Job, Jobs, told
+from sfumato.web.jobs import Job, Jobs
 from sfumato.web.knowledge import Knowledge
 from sfumato.web.lattice import Levels
 from sfumato.web.pages import BEGAN, form_of, frame, page, to
 from sfumato.web.project import Decided, Project
-from sfumato.web.reading import in_page_words, read_reading
+from sfumato.web.reading import read_reading
+from sfumato.web.remedies import in_page_words, told
 from sfumato.web.sources import ENDINGS, TableFolders, Uploads
 from sfumato.web.steps import Steps
 from sfumato.web.verbs import VERBS, Asking
@@ -94,6 +95,7 @@ class Workbench:
                 Route("/jobs/{number}/events", self.events),
                 Route("/jobs/{number}/cancel", self.cancel, methods=["POST"]),
                 Route("/p/{number}/close", self.close_project, methods=["POST"]),
+                Route("/p/{number}/anew", self.begin_anew, methods=["POST"]),
                 *Steps(self).routes(),
                 *Editing(self).routes(),
                 *Asking(self).routes(),
@@ -174,7 +176,10 @@ class Workbench:
                 remedy="Rename or move that file, and open the table again; or drop the table on "
                 "the first page: then all is kept in a private folder while it is open.",
             )
-        project.reading = await run_in_threadpool(read_reading, project.folder)
+        try:
+            project.reading = await run_in_threadpool(read_reading, project.folder)
+        except SourceError as error:  # the page that says so lets one say it anew
+            project.problem = told(error)
         self.projects[project.number] = project
         self._tell_apart()
         return self.look(project, step)
@@ -199,6 +204,12 @@ class Workbench:
         await run_in_threadpool(project.close)
         await run_in_threadpool(self.uploads.remove, project.source)
         return to("/")
+
+    async def begin_anew(self, request: Request) -> Response:
+        """Set decisions aside that cannot be read, and look at the table without them."""
+        project = self.project(request)
+        await run_in_threadpool(project.set_aside)
+        return self.look(project)
 
     # Jobs
 

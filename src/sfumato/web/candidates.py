@@ -157,7 +157,7 @@ class Point:
 
 
 def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
-    """Precision lost against people alike: one line for settings that differ in k alone.
+    """Precision lost against how many are alike: one line for settings that differ in k alone.
 
     Every point is a link to its candidate in the table below.
     """
@@ -167,7 +167,7 @@ def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
         (line[-1].choices.method, [place[f"#candidate-{c.number}"] for c in line])
         for line in _lines([c for c in candidates if c.k is not None])
     ]
-    with counting(chosen.unit):
+    with counting(*chosen.spoken):
         return plot(points, lines)
 
 
@@ -190,7 +190,7 @@ def points_of(
 
 
 def plot(points: Sequence[Point], joined: Sequence[tuple[str, Sequence[Point]]]) -> str:
-    """Points by people alike and precision lost, some of them joined by lines with names."""
+    """Points by how many are alike and precision lost, some of them joined by lines with names."""
     if not points:
         return ""
     ks = [point.k for point in points]

@@ -95,6 +95,8 @@ class Choices(_Demands):  # type: ignore[misc]
     """The key that pseudonyms are made with; without one the project makes its own."""
     person: str = ""
     """The column that says whose rows they are, one of those that are left out."""
+    names_published: bool = False
+    """Whether columns that seem to name persons are published all the same."""
     weights: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
     """Levels that full-domain recoding takes, by column; the others are searched for."""
@@ -105,8 +107,8 @@ class Choices(_Demands):  # type: ignore[misc]
     """A table of people, of which every row must match `k_map`."""
     target: str = ""
     """A column that Mondrian should keep predictable."""
-    unit: str = field(default="people", compare=False)
-    """What rows are about, in the plural: it changes words, and no figure."""
+    unit: str = field(default="", compare=False)
+    """What is counted, in the plural, where somebody says so: it changes words, and no figure."""
     trees: Mapping[str, EditableHierarchy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -126,9 +128,10 @@ class Choices(_Demands):  # type: ignore[misc]
             )
         for column, weight in self.weights.items():
             _within(f"the weight of `{column}`", weight, 0, 1e6)
-        if not isinstance(self.unit, str) or not re.fullmatch(r"[^\W\d_][\w -]{0,28}", self.unit):
+        word = r"([^\W\d_][\w -]{0,28})?"
+        if not isinstance(self.unit, str) or not re.fullmatch(word, self.unit):
             raise ParameterError(
-                "this cannot be what rows are about", remedy="Give a word, such as companies."
+                "this cannot be what is counted", remedy="Give a word, such as companies."
             )
         if self.k_map is not None:
             _within("k of the k-map", self.k_map, 2, 1_000_000)
@@ -139,7 +142,7 @@ class Choices(_Demands):  # type: ignore[misc]
         for role in self.roles.values():
             _known("role", role, ROLES)
         texts = isinstance(self.pseudonyms, tuple) and isinstance(self.key_file, str)
-        texts = texts and isinstance(self.person, str)
+        texts = texts and isinstance(self.person, str) and isinstance(self.names_published, bool)
         if not texts or not all(isinstance(name, str) for name in self.pseudonyms):
             raise ParameterError("pseudonyms are not given as names of columns")
 
@@ -175,6 +178,12 @@ class Choices(_Demands):  # type: ignore[misc]
     def counted(self) -> tuple[tuple[tuple[str, ...], ...], str]:
         """By what it is counted who looks alike: the sets, and the column that names persons."""
         return self.known, self.person
+
+    @property
+    def spoken(self) -> tuple[str, str]:
+        """What pages say is counted, in the plural; and whether that is a row or a person."""
+        of = "person" if self.person else "row"
+        return self.unit or f"{of}s", of
 
     @property
     def replaced(self) -> tuple[str, ...]:
@@ -280,6 +289,9 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append("other columns get pseudonyms, or by another key")
         if now.person != self.person:
             said.append("other persons are counted, or rows")
+        if now.names_published != self.names_published:
+            verb = "may" if now.names_published else "must not"
+            said.append(f"columns that seem to name persons {verb} be published now")
         if now.used_trees != self.used_trees:
             said.append("trees or limits are others")
         if now.known != self.known and now.demand == self.demand and now.qi == self.qi:
@@ -377,7 +389,7 @@ class Choices(_Demands):  # type: ignore[misc]
         if not self.qi:
             raise ParameterError(
                 "no column is marked as known to others",
-                remedy="Mark at least one on the first page.",
+                remedy="Mark at least one under Configure.",
             )
         if self.gap is not None:
             what, remedy = self.gap
@@ -396,6 +408,8 @@ class Choices(_Demands):  # type: ignore[misc]
                 given.setdefault("sensitive", list(self.with_role("sensitive")))
         if self.person:
             given["person"] = self.person
+        if self.names_published:
+            given["rows_are_people"] = True
         weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
         if weights:
             given["weights"] = weights
@@ -415,25 +429,33 @@ class Choices(_Demands):  # type: ignore[misc]
         if self.person and self.person not in dropped:
             # Who sees it sees which rows belong together.
             what = f"`{self.person}` says whose rows they are, and would be published"
-            return what, "Leave it out, without a pseudonym; or count rows."
+            return (
+                what,
+                "Leave it out, without a pseudonym, under Configure; or count rows under Risk.",
+            )
         if not self.protects_sensitive:
             return None
         hidden = self.with_role("sensitive")
         if not hidden:
             what = "no column is marked as worth hiding, which l, t, p and α are about"
-            return what, "Put one there, or leave them empty."
+            return what, "Put one there under Configure, or leave them empty under Risk."
         if self.l is not None and self.l_kind != "entropy" and self.l != int(self.l):
-            return "the l that is asked for is no whole number", "Only entropy takes fractions."
+            return (
+                "the l that is asked for is no whole number",
+                "Only entropy takes fractions: see “counted as” under Risk.",
+            )
         if self.l is not None and self.l_kind == "recursive" and self.c == 0:
-            return "a c of 0 is not possible", "Give more, or leave it empty: then it is 3."
+            return "a c of 0 is not possible", "Give more under Risk, or nothing: then it is 3."
         if self.p is not None and self.p > self.k:
-            return "p is larger than k", "So many different values do not fit into k rows."
+            what = "p is larger than k: so many different values do not fit into k rows"
+            return what, "Give a smaller p or a larger k under Risk."
         if self.alpha == 0:
-            return "an α of 0 is not possible", "Give the largest share that one value may have."
+            what = "an α of 0 is not possible"
+            return what, "Give the largest share that one value may have, under Risk."
         bare = [name for name in hidden if name not in self.trees]
         if self.t is not None and self.t_distance == "hierarchical" and bare:
             what = f"`{bare[0]}` has no tree of its own along which t could be measured"
-            return what, "Make one (its tree, on its card), or measure t in another way."
+            return what, "Make one (its tree, under Configure), or measure t otherwise, under Risk."
         return None
 
     def _about_sensitive(self) -> dict[str, Any]:
@@ -519,7 +541,7 @@ def read_choices(folder: Path, name: str = "project", trees: str = TREES) -> Cho
             raise SourceError(
                 f"the saved decisions cannot be read{told}",
                 where=str(place),
-                remedy="Mend the file, or remove it to begin anew.",
+                remedy="Set the file aside and begin anew, or mend it and look again.",
             ) from error
 
 

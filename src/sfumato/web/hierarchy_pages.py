@@ -21,6 +21,7 @@ from sfumato.web import hierarchies
 from sfumato.web.hierarchies import EditableHierarchy
 from sfumato.web.pages import Form, form_of, frame, page, whole
 from sfumato.web.project import Decided, Project
+from sfumato.web.remedies import told
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -201,7 +202,7 @@ class Editing:
             else:
                 await run_in_threadpool(self._act, project, column, act, form, asked)
         except SfumatoError as error:
-            asked.problem = str(error)
+            asked.problem = told(error)
         return await self._page(request, project, column, asked)
 
     def _act(self, project: Project, column: str, act: str, form: Form, asked: Asked) -> None:
@@ -254,7 +255,7 @@ class Editing:
         try:
             rows = await run_in_threadpool(held.rows_of, outline)
         except SfumatoError as error:
-            asked.problem = asked.problem or str(error)
+            asked.problem = asked.problem or told(error)
             rows = [0] * len(outline.values)
         opened = opened_at_first(outline) if asked.opened is None else asked.opened
         with_rare = asked.with_rare or not sum(rows)

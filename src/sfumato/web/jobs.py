@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from sfumato.budget import Budget
 from sfumato.errors import SfumatoError
-from sfumato.wording import sentence
+from sfumato.web.remedies import told
 
-__all__ = ["Job", "Jobs", "told"]
+__all__ = ["Job", "Jobs"]
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 KEPT = 100
@@ -59,21 +59,6 @@ class Job:
         return {"number": self.number, "title": self.title, "table": self.table,
                 "doing": self.doing, "share": self.share, "keeps": self.keeps,
                 "elapsed": round(lasted), "state": self.state}  # fmt: skip
-
-
-def told(error: Exception) -> str:
-    """What a page says of a problem, as a sentence; a file that it begins with keeps its name.
-
-    Examples
-    --------
-    >>> told(SfumatoError("no column is picked")), told(SfumatoError("is empty", where="a.csv"))
-    ('No column is picked.', 'a.csv: is empty')
-    """
-    if not isinstance(error, SfumatoError):
-        # What went wrong may quote cells: the page is told only the kind of it.
-        return f"An unexpected problem ({type(error).__name__})."
-    inside = error.where is None or error.where.startswith(("column ", "line "))
-    return sentence(str(error)) if inside else str(error)
 
 
 Work = Callable[[Budget], object]

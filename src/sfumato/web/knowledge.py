@@ -110,7 +110,7 @@ def _decided(now: Choices, form: Form, tables: Sequence[Path]) -> Choices:
         k_map=None if asked is None else whole(form, "k_map"),
         population=population,
         target=target,
-        unit=form.get("unit", [now.unit])[0].strip() or "people",
+        unit=form.get("unit", [now.unit])[0].strip(),
     )
 
 

@@ -41,16 +41,17 @@ class Node:
     holds: bool | None
     k: int | None
     """Of the rows that are not left out; a node that does not hold would leave out too many."""
+    cost: float | None
+    """What the search makes least: precision lost, by how much columns matter."""
     lost: float | None
+    """Precision lost, as everywhere: all columns count alike."""
     left_out: int | None
     best: bool
-    of_rows: bool = False
-    """Whether `k` counts rows where persons count: then nothing is known of the risk."""
 
     @property
     def risk(self) -> float | None:
         """The highest risk: one over the smallest class."""
-        return None if not self.k or self.of_rows else 1 / self.k
+        return 1 / self.k if self.k else None
 
     @property
     def said(self) -> str:
@@ -61,8 +62,7 @@ class Node:
         left = counted(self.left_out or 0, "row")
         if not self.holds:
             return f"levels {self.name}: {told}, {left} would be left out"
-        rows = " rows" * self.of_rows
-        alike = "nobody is left" if self.k is None else f"at least {self.k:,}{rows} alike"
+        alike = "nobody is left" if self.k is None else f"at least {self.k:,} alike"
         return f"levels {self.name}: {told}, {alike}, {percent(self.lost)} lost, {left} left out"
 
     @property
@@ -77,25 +77,16 @@ def nodes_of(lattice: Mapping[str, Any]) -> list[Node]:
     Examples
     --------
     >>> listed = {"levels": [[0], [1]], "holds": [False, True], "k": [1, 6], "loss": [0.0, 0.5],
-    ...           "suppressed": [4, 0], "optimal": 1}
+    ...           "ncp": [0.0, 0.5], "suppressed": [4, 0], "optimal": 1}
     >>> nodes_of(listed)[1].said
     'levels 1: holds, at least 6 alike, 50% lost, 0 rows left out'
     """
-    columns = zip(
-        lattice["levels"], lattice["holds"], lattice["k"], lattice["loss"], lattice["suppressed"],
-        strict=True,
-    )  # fmt: skip
-    return [
-        Node(
-            tuple(levels),
-            holds,
-            k,
-            None if loss is None else round(loss, 12),
-            gone,
-            at == lattice["optimal"],
-        )  # a sum of parts of 1 should say 100%
-        for at, (levels, holds, k, loss, gone) in enumerate(columns)
-    ]
+    lists = [lattice[name] for name in ("levels", "holds", "k", "loss", "ncp", "suppressed")]
+    found = []
+    for at, (levels, holds, k, *losses, gone) in enumerate(zip(*lists, strict=True)):
+        cost, lost = (None if one is None else round(one, 12) for one in losses)  # 1 says 100%
+        found.append(Node(tuple(levels), holds, k, cost, lost, gone, at == lattice["optimal"]))
+    return found
 
 
 class Levels:
@@ -119,7 +110,6 @@ class Levels:
         if lattice is None:
             return page("lattice.html.j2", **around, lattice=None)
         nodes = await run_in_threadpool(nodes_of, lattice)
-        nodes = [replace(node, of_rows=bool(choices.person)) for node in nodes]
         known = {node.levels: node for node in nodes}
         wanted = _place(request.query_params.get("node", "")) or next(
             n.levels for n in nodes if n.best
@@ -130,7 +120,8 @@ class Levels:
         return page("lattice.html.j2", **around, lattice=lattice, picture=picture, curve=curve,
                     node=known[wanted], listed=_listed(nodes)[:MOST_LISTED],
                     held=len(_listed(nodes)), heights=_heights(lattice),
-                    chosen=_chosen(choices, lattice["columns"]))  # fmt: skip
+                    chosen=_chosen(choices, lattice["columns"]),
+                    weighted=any(node.cost != node.lost for node in nodes))  # fmt: skip
 
     async def act(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
@@ -182,8 +173,8 @@ def _heights(lattice: Mapping[str, Any]) -> list[int]:
 
 def _listed(nodes: Sequence[Node]) -> list[Node]:
     """Those that hold and were looked at, the cheapest first."""
-    held = [node for node in nodes if node.holds and node.lost is not None]
-    return sorted(held, key=lambda node: (node.lost, node.levels))
+    held = [node for node in nodes if node.holds and node.cost is not None]
+    return sorted(held, key=lambda node: (node.cost, node.levels))
 
 
 def _drawn(
@@ -212,10 +203,10 @@ def _drawn(
         Point(node.k, node.lost, node.said, link(node.levels),
               "chosen" if node.levels == wanted else "tried")
         for node in nodes
-        if node.holds and node.k is not None and node.lost is not None and not node.of_rows
+        if node.holds and node.k is not None and node.lost is not None
     ][:MOST_LEVELS]  # fmt: skip
     others = points_of(project.candidates, choices, f"/p/{project.number}/utility", "other")
-    with counting(choices.unit):
+    with counting(*choices.spoken):
         return picture, plot([*points, *others], [_frontier(points)]) if points else ""
 
 

@@ -23,6 +23,7 @@ from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
+from sfumato.web.remedies import linked
 from sfumato.wording import among, at_most, counted, counting, percent, phrase, sentence, units
 
 __all__ = [
@@ -50,7 +51,7 @@ Form = dict[str, list[str]]
 LARGEST_FORM = 4_000_000
 """Bytes of a form; a table of ten thousand columns needs less."""
 LANES = {
-    "quasi-identifier": ("Others may know", "Blurred until enough people look alike.",
+    "quasi-identifier": ("Others may know", "Blurred until enough look alike.",
                          "Quasi-identifiers"),
     "sensitive": ("Worth hiding", "Kept exact; l, t, p and α protect it.", "Sensitive"),
     "identifier": ("Leave out", "Dropped, or given a pseudonym.", "Identifiers"),
@@ -81,7 +82,8 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"named": _named, "percent": percent, "at_most": at_most, "coded": quoted}
+    found.filters |= {"named": _named, "percent": percent, "at_most": at_most, "coded": quoted,
+                      "linked": linked}  # fmt: skip
     return found
 
 
@@ -165,7 +167,7 @@ def _in_units(drawn: Callable[[Project, Choices], T]) -> Callable[[Project, Choi
 
     @wraps(drawn)
     def spoken(project: Project, choices: Choices) -> T:
-        with counting(choices.unit):
+        with counting(*choices.spoken):
             return drawn(project, choices)
 
     return spoken
@@ -276,7 +278,8 @@ def explore(project: Project, choices: Choices) -> Page:
     beside = [OF_ALL] if len(choices.known) > 1 else []
     sizes = project.alike_now(((choices.qi,), choices.person)) if len(choices.qi) > 1 else None
     if sizes is not None and sizes.alone:
-        told = among(sizes.alone, sizes.total, sizes.who, does="stand alone", share=True)
+        one, many = units(1), units()
+        told = among(sizes.alone, sizes.total, one, many=many, does="stand alone", share=True)
         if f"{sizes.alone:,} of {sizes.total:,} " not in page.verdict:
             beside.append(f"By all {len(choices.qi)} columns that others may know, {told}.")
     return replace(page, sections=kept, beside=beside)
@@ -295,7 +298,7 @@ def risk(project: Project, choices: Choices) -> Page:
     enough = f"Everybody has at least {_others(k)} like them on {known}."
     verdict = f"{found} like them on {known}." if below else enough
     if k > sizes.total:
-        rows = counted(sizes.total, sizes.who)
+        rows = counted(sizes.total, units(1), many=units())
         verdict += f" No release can have k = {k:,}: the table has {rows}."
     return Page(
         title="Risk",
@@ -311,7 +314,7 @@ def risk(project: Project, choices: Choices) -> Page:
         gauges=(
             gauge("highest risk", 1 / sizes.k if sizes.k else None, highest=True),
             gauge("average risk", sizes.average),
-            gauge(f"{sizes.who}s below {k:,} alike", below / sizes.total),
+            gauge(f"{units()} below {k:,} alike", below / sizes.total),
         ),
         sections=[
             *_demanded(project, choices),

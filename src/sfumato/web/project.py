@@ -60,7 +60,8 @@ from sfumato.web.kept import (
     questions_to,
     size_of,
 )
-from sfumato.web.reading import FirstRows, Reading, in_page_words
+from sfumato.web.reading import FirstRows, Reading
+from sfumato.web.remedies import in_page_words, told
 from sfumato.wording import counted, counting, phrase, sentence
 
 __all__ = ["Answered", "Decided", "Made", "Project", "Version", "in_time"]
@@ -221,6 +222,8 @@ class Project:
     """How it was to be read when that failed."""
     problem: str = ""
     """Why that failed."""
+    damaged: bool = False
+    """Whether decisions of an earlier day lie there that cannot be read."""
     first: FirstRows = field(default_factory=FirstRows)
     number: str = field(default_factory=lambda: secrets.token_hex(6))
     decided: Decided = field(default_factory=Decided)
@@ -311,13 +314,15 @@ class Project:
             except SfumatoError as error:
                 if budget.spent():
                     raise
-                self.problem, self.tried = str(error), asked
+                self.problem, self.tried = told(error), asked
                 return
             budget.progress("guessing roles")
             columns = describe(look)
             self._recognise(opened)
             self._saved = _stamp_of(self.folder / "project.toml")
+            self.damaged = True  # unless they can be read
             saved = read_choices(self.folder)
+            self.damaged = False
             likely = "" if saved else self._likely_person(opened, look, budget)
         self._take(asked, opened, look, first, columns, saved or Choices(person=likely))
         self._seen = before
@@ -381,6 +386,15 @@ class Project:
             self.candidates, self.unasked = self._tried_before(), self._asked_before()
             self._tried = max((one.number for one in self.candidates), default=0)
             self.columns = columns
+
+    def set_aside(self) -> None:
+        """Give decisions that cannot be read another name."""
+        with self._changing:
+            self._require_open()
+            if self.damaged:
+                with held(self.folder) as home:
+                    (home / "project.toml").replace(home / "project.damaged.toml")
+                self.damaged = False
 
     def keep_reading(self) -> None:
         """How the file is read, for another day, where the folder can be written."""
@@ -539,7 +553,7 @@ class Project:
                 raise ParameterError(
                     f"`{column}` has {found.values:,} values; a tree of more than "
                     f"{MOST_VALUES:,} cannot be changed by hand",
-                    remedy="Leave it to the method, or make its tree with `sfumato hierarchy`.",
+                    remedy="Leave it to the method, or change its role under Configure.",
                 )
             with self._asking():
                 values, counts = counts_of(self.table, column)
@@ -773,7 +787,7 @@ class Project:
                 known["sensitive"] = self.choices.with_role("sensitive")
                 known["person"] = self.choices.person or None
                 undecided = tuple(found.details.get("undecided", ()))
-            with counting(self.choices.unit):
+            with counting(*self.choices.spoken):
                 shown = body_html(page_of(found, **known))
         self.answers[name] = replace(asked, shown=shown, undecided=undecided)
         self.unasked.pop(name, None)
@@ -785,6 +799,14 @@ class Project:
         if self._lattice is not None:
             questions[LATTICE] = Asked({}, self._lattice[0])
         self._keep_text(ASKED, lambda: questions_to(questions))
+
+    def at_hand(self, name: str) -> Release | None:
+        """A release as it was made, where that was since the table was opened."""
+        found = self._at_hand.get(name)
+        with held(self.folder) as home, suppress(SfumatoError, OSError):
+            if found is not None and found[0] == digest_of(home, f"{name}{_ending(self.source)}"):
+                return found[1]
+        return None
 
     def reopen(self, name: str, budget: Budget, tables: Sequence[Path] = ()) -> None:
         """Show a release of an earlier day: files may be changed, so it is measured again.
@@ -807,10 +829,10 @@ class Project:
                     release = _without_people(release, choices)
                 holds = not any(finding.broken for finding in release.findings)
                 kept = Kept.read(home, name, output.name)
-                made = self._at_hand.get(name)
-                if holds and made is not None and made[0] == digest_of(home, output.name):
-                    told = release.findings if alone else made[1].findings  # the same bytes
-                    release = replace(made[1], destination=str(output), findings=told)
+                made = self.at_hand(name)
+                if holds and made is not None:
+                    told = release.findings if alone else made.findings  # the same bytes
+                    release = replace(made, destination=str(output), findings=told)
                 elif kept is not None:
                     release = kept.known_to(release)
                 if choices is not None and release.mapping is None:
@@ -857,7 +879,7 @@ class Project:
         budget.progress("drawing")
         decided = choices or self.choices
         worth = decided.with_role("sensitive")
-        with counting(decided.unit):
+        with counting(*decided.spoken):
             page = release_page(release, self.table, worth, decided.person or None)
         place = str(self.folder / output)
         release = replace(release, output=place, destination=place)

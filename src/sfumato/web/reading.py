@@ -12,8 +12,7 @@ import shlex
 import threading
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
@@ -23,13 +22,13 @@ import tomli_w
 
 from sfumato.engines.foreign import parts_of
 from sfumato.engines.protocol import KeepsText
-from sfumato.errors import SourceError, spelling
+from sfumato.errors import SourceError
 from sfumato.files import held, read_unlinked, write_text
 from sfumato.report.disclosure import as_text
 from sfumato.tables import Table, table
 from sfumato.tables.parsing import KINDS
 
-__all__ = ["DELIMITERS", "KINDS", "FirstRows", "Reading", "in_page_words", "read_reading"]
+__all__ = ["DELIMITERS", "KINDS", "FirstRows", "Reading", "read_reading"]
 
 NAME = "reading.toml"
 ROWS = 20
@@ -174,7 +173,7 @@ def read_reading(folder: Path) -> Reading:
             raise SourceError(
                 "what was said about reading the table is not understood",
                 where=str(folder / NAME),
-                remedy="Mend the file, or remove it to have everything found out.",
+                remedy="Say here what is not found out, and read it: that replaces the file.",
             ) from error
 
 
@@ -204,65 +203,3 @@ class FirstRows:
             "" if form is None else form.encoding,
             tuple(noticed),
         )
-
-
-@contextmanager
-def in_page_words() -> Iterator[None]:
-    """Errors name what a page lets one set as the page does."""
-    before = spelling.set(_on_the_page)
-    try:
-        yield
-    finally:
-        spelling.reset(before)
-
-
-_CONTROLS = {
-    "qi": "“Others may know” under Configure",
-    "sensitive": "“Worth hiding” under Configure",
-    "identifiers": "“Leave out” under Configure",
-    "pseudonyms": "“pseudonym” beside a column that is left out, under Configure",
-    "key_file": "a key under “The key of pseudonyms”",
-    "hierarchies": "the tree of a column, under Configure",
-    "weights": "“matters” beside a column, under Configure",
-    "person": "“counted in” under Risk",
-    "sets": "“Several sets of columns” under Risk (who knows what)",
-    "k_map": "“People a row matches, at least” under Risk (who knows what)",
-    "population": "“of the table” under Risk (who knows what)",
-    "target": "“Keep predictable” under Risk (who knows what)",
-    "suppression_limit": "“Rows that may be left out, %” under Utility",
-    "exclude": "“Leave unread” under “how the file is read”",
-    "unparsed": "“Cells that do not parse” under “how the file is read”",
-    "keep": "“Keep as they are”",
-    "drop": "“Leave out in any case”",
-    "max_size": "“Columns together, at most”",
-    "universe": "“People in the population”",
-    "on": "“Joined by”",
-    "row_key": "“Rows are paired”",
-    "pair": "“Lay side by side”",
-}
-"""Where pages ask for a parameter."""
-_FIGURES = ("k", "l", "t", "p", "alpha", "beta", "c")
-"""Called the same everywhere."""
-_READ = ("delimiter", "encoding", "parse")
-
-
-def _on_the_page(name: str, value: Any) -> str:
-    if name in _CONTROLS:
-        return _CONTROLS[name]
-    if name == "parse" and isinstance(value, Mapping):
-        return ", ".join(f"{column} as {kind}" for column, kind in value.items())
-    if name in _READ:
-        return f"{name} {value}"
-    if name == "method":
-        return f"the method {value}"
-    if name in _FIGURES:
-        return f"{name} = {value}"
-    words = [f"--{name.replace('_', '-')}", *([] if value is True else [_as_word(value)])]
-    return f"{' '.join(words)} on the command line"
-
-
-def _as_word(value: Any) -> str:
-    """A value as an option takes it."""
-    if isinstance(value, Mapping):
-        return ",".join(f"{name}={one}" for name, one in value.items())
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

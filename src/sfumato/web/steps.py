@@ -454,6 +454,7 @@ def _demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
         suppression_limit=share,
         key_file=key,
         person=form.get("person", [now.person])[0],
+        names_published="names_published" in form if "who" in form else now.names_published,
     )
 
 

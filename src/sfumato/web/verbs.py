@@ -22,12 +22,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.budget import Budget
+from sfumato.engines.memory import MemoryEngine
+from sfumato.engines.recoding import Recoding
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
 from sfumato.web.choices import Choices
 from sfumato.web.kept import Asked
 from sfumato.web.pages import form_of, frame, page
 from sfumato.web.project import Answered, Project, Version
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -143,6 +146,8 @@ class Verb:
     """Whether it makes releases."""
     keeps: bool = False
     """Whether it can end early with what it has."""
+    known: Callable[[Around, Given], dict[str, Callable[[], Any]]] = lambda around, given: {}
+    """What only the program that made a release knows, which no command can ask with."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options that are not called like the parameter."""
     beside: str = ""
@@ -154,7 +159,8 @@ class Verb:
         """Ask the verb; of a job that has the table for itself."""
         module, _, function = self.home.partition(":")
         verb = getattr(importlib.import_module(module), function)
-        asked = {**self.asked(around, given), **more}
+        known = {name: find() for name, find in self.known(around, given).items()}
+        asked = {**self.asked(around, given), **known, **more}
         if self.hurried:
             asked["budget"] = budget
         of = self.of(around, given) or around.project.source
@@ -312,6 +318,24 @@ def _compared(around: Around, given: Given) -> dict[str, Any]:
     return {**found, "hierarchies": str(trees)} if trees.is_dir() else found
 
 
+def _left_out(around: Around, given: Given) -> dict[str, Callable[[], Any]]:
+    """Which rows are in a release from which some were left out: known while its maker runs."""
+    project, name = around.project, given["of"]
+    version = next(one for one in around.versions if one.name == name)
+    if given["row_key"] or version.rows == project.rows:
+        return {}
+    release, engine = project.at_hand(name), project.table.engine
+    mapping = None if release is None else release.mapping
+    if not isinstance(mapping, Recoding) or not isinstance(engine, MemoryEngine):
+        raise ParameterError(
+            f"{counted(project.rows - version.rows, 'row')} of the table are not in "
+            f"{version.output}, and which is known only of releases made since it was opened",
+            remedy="Make it again under Release; or choose a column that differs in every row and "
+            "is published, at “Rows are paired”.",
+        )
+    return {} if mapping.sorted else {"kept": lambda: engine.recoded(mapping)[1]}
+
+
 def _ratio(around: Around) -> str:
     """Different combinations say nothing about persons with several rows."""
     return "separation" if around.person else "distinct"
@@ -415,6 +439,7 @@ VERBS = {
                 Question("row_key", "Rows are paired", "choice", "", offers=_row_keys),
             ),
             _compared,
+            known=_left_out,
             tables=lambda around, given: [around.project.source],
             of=_place,
             beside="--of",
@@ -452,6 +477,7 @@ VERBS = {
                 **given,
                 "must_drop": around.choices.with_role("identifier"),
                 "person": around.person,
+                "rows_are_people": around.choices.names_published,
             },
             writes=True,
             keeps=True,
@@ -520,7 +546,7 @@ class Asking:
             )
 
         def work(budget: Budget) -> None:
-            command = command_of(verb, around, given)
+            command = "" if verb.known(around, given) else command_of(verb, around, given)
             project.answer(
                 verb.name,
                 Answered(by, given, verb.asked(around, given), command),

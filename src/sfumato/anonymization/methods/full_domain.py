@@ -19,13 +19,14 @@ distribution that t-closeness compares with; so rows are left out until nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sfumato import kernels
 from sfumato.anonymization.methods.lattice import nodes_by_loss
+from sfumato.anonymization.persons import entries_of_persons
 from sfumato.anonymization.problem import Problem, Solution, sensitive_of
 from sfumato.anonymization.suppression import (
     Blocks,
@@ -60,9 +61,11 @@ class Node:
     Attributes
     ----------
     k
-        Rows of the smallest class that is released; None if none is.
+        Rows of the smallest class that is released, or persons where those count; None if none is.
     loss
-        Mean loss of all rows and columns; a row left out loses everything.
+        Mean loss of all rows and columns, by the weights of columns; a row left out loses all.
+    ncp
+        The same with all columns alike: the normalized certainty penalty of such a release.
     suppressed
         Rows left out, beyond those that boundaries leave out.
     holds
@@ -72,6 +75,7 @@ class Node:
     levels: Levels
     k: int | None
     loss: float
+    ncp: float
     suppressed: int
     holds: bool
 
@@ -164,6 +168,7 @@ class _Lattice:
         self.losses = self._losses()
         names = problem.qi
         self.sets = [[names.index(n) for n in one] for one in problem.sets or (names,)]
+        self.persons = self._persons()
         kinds = problem.rules.kinds
         company = bool(np.isin(kinds, (DISTINCT, MAPPED, PERSONS)).all())
         self.monotone = company or (limit == 0 and problem.person is None)
@@ -184,6 +189,15 @@ class _Lattice:
     def _each(self, function: Callable[[int], T], axes: Sequence[int]) -> list[T]:
         """What a function gives for some columns, several at a time."""
         return each(function, axes, len(axes) * len(self.kept), self.problem.budget.threads)
+
+    def _persons(self) -> tuple[Array, Array] | None:
+        """Kept entries and the persons who have rows of them, as pairs, where those count."""
+        if self.problem.person is None:
+            return None
+        own = np.flatnonzero(self.own)  # the others are people of a population
+        entries = self.problem.entries.take(self.kept[own])
+        of, who = entries_of_persons(replace(self.problem, entries=entries))
+        return own[of], who
 
     def _losses(self) -> list[list[float]]:
         """What each level of each column adds to the loss if no further row is left out."""
@@ -244,18 +258,21 @@ class _Lattice:
         if levels in self.visited:
             return self.visited[levels]
         kept, smallest = self.released(levels)
+        if self.persons is not None and smallest is not None:
+            smallest = self._fewest_persons(levels, kept)
         suppressed = int(self.own[~kept].sum())
-        loss = self.left_out + suppressed + 0.0
+        gone = self.left_out + suppressed + 0.0
 
-        def lost(axis: int) -> float:
+        def share(axis: int) -> float:
             cell = self.shapes[axis].loss[self.nodes[axis][:, levels[axis]]][self.codes[axis]]
-            return float(self.weights[axis]) * (float((cell * self.own)[kept].sum()) + loss)
+            return (float((cell * self.own)[kept].sum()) + gone) / max(self.total, 1)
 
-        total = sum(self._each(lost, range(len(self.shapes))), 0.0)
+        lost = np.array(self._each(share, range(len(self.shapes))))
         node = Node(
             levels,
             smallest,
-            total / max(self.total, 1),
+            float(self.weights @ lost),
+            float(lost.mean()),
             suppressed,
             suppressed <= self.limit and suppressed < self.total - self.left_out,
         )
@@ -269,6 +286,18 @@ class _Lattice:
                 below = self.status[tuple(slice(None, level + 1) for level in levels)]
                 below[...] = FAILS
         return node
+
+    def _fewest_persons(self, levels: Levels, released: Array) -> int:
+        """Persons of the smallest class that is released."""
+        assert self.persons is not None
+        of, who = (one[released[self.persons[0]]] for one in self.persons)
+        number = int(who.max()) + 1
+        found = []
+        for axes in self.sets:
+            ids, count = self.classes(levels, axes)
+            persons = kernels.group_distinct(ids[of], count, who, number)
+            found.append(int(persons[persons > 0].min()))
+        return min(found)
 
     def visit_all(self) -> None:
         """Look at every node, where that takes no longer than a person waits."""
@@ -343,6 +372,7 @@ class _Lattice:
             "holds": [known[int(self.status[levels])] for levels in nodes],
             "k": [None if node is None else node.k for node in seen],
             "loss": [None if node is None else node.loss for node in seen],
+            "ncp": [None if node is None else node.ncp for node in seen],
             "suppressed": [None if node is None else node.suppressed for node in seen],
             "optimal": nodes.index(best.levels),
         }

@@ -67,7 +67,7 @@ from sfumato.wording import (
     phrase,
     sentence,
     shortened,
-    units,
+    unit_of,
 )
 
 __all__ = [
@@ -379,10 +379,13 @@ ENOUGH = 0.2
 MEASURES = {
     "ncp": ("normalized certainty penalty", "precision lost, 0 to 1; 0: every cell is exact"),
     "information_loss": ("information loss", "how far cells were moved up their trees, summed"),
-    "granularity": ("granularity", "precision kept, 1 to 0; 1: every cell is exact"),
+    "granularity": (
+        "granularity",
+        "detail kept as ARX counts it, 1 to 0: among all values of a tree, also those no row holds",
+    ),
     "non_uniform_entropy": (
         "non-uniform entropy",
-        "like precision lost, but common values cost less to blur than rare ones",
+        "bits lost of all that could be, 0 to 1: common values cost less to blur than rare ones",
     ),
     "discernibility": ("discernibility", "each row pays for those it cannot be told from"),
     "weighted_discernibility_by_label": (
@@ -652,18 +655,18 @@ def _risks_of(owned: Owned, compared: Compared) -> tuple[list[Risk], int]:
 
 def _found(after: Risk, alone: int, person: str | None) -> Light:
     """Who can be found in the release, by the columns that others may know."""
-    asked, who = "Who can be found", "rows" if after.persons is None else "persons"
+    asked, one = "Who can be found", "row" if after.persons is None else "person"
     if after.prosecutor is None or not after.rows:
         return Light(asked, "good", "Nobody: there are no rows.")
     if after.persons is not None and after.prosecutor == 1 and alone:
-        found = among(alone, after.persons, "person", does="have")
+        found = among(alone, after.persons, unit_of(one), many=unit_of(one, 2), does="have")
         return Light(
             asked, "bad",
             f"{found} a row that is nobody else’s: whoever knows their published columns finds "
             "them for certain.",
         )  # fmt: skip
     if after.persons is None and alone:
-        found = among(alone, after.rows, "row", does="stand alone")
+        found = among(alone, after.rows, unit_of(one), many=unit_of(one, 2), does="stand alone")
         return Light(
             asked, "bad",
             f"{found}: whoever knows their published columns finds them for certain.",
@@ -672,7 +675,8 @@ def _found(after: Risk, alone: int, person: str | None) -> Light:
     if person and after.persons is None:
         said = f"At least {alike:,} rows look alike. How many persons have them was not counted."
         return Light(asked, tempered("warn", after.prosecutor), said)
-    said = f"At least {alike:,} {who} look alike: a match is right with a chance of at most {sure}."
+    said = f"At least {alike:,} {unit_of(one, 2)} look alike: a match is right with a chance of at "
+    said += f"most {sure}."
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
 
 
@@ -1063,11 +1067,12 @@ def _protection(
     by = "; or ".join(phrase(one, 6) for one in compared.sets[:MOST_SETS])
     if len(compared.sets) > MOST_SETS:
         by += f"; or one of {len(compared.sets) - MOST_SETS} more sets"
+    of_persons = person is not None and person in compared.before.columns
+    many = "rows" if of_persons or judged.linked else unit_of("row", 2)
     words = [
-        f"Before, {before.alone:,} of {before.total:,} rows stood alone with their {by}; "
+        f"Before, {before.alone:,} of {before.total:,} {many} stood alone with their {by}; "
         f"afterwards {after.alone:,} of {after.total:,} do."
     ]
-    of_persons = person is not None and person in compared.before.columns
     if person is not None and of_persons:
         words = [*_persons_before(judged, compared, person, by, k), *words]
     if len(compared.sets) > 1:
@@ -1080,19 +1085,21 @@ def _protection(
         matched = _matched(found)
         told = OF_POPULATION.format(matched, at_most(1 / matched)) if matched else ATTACKERS
         words.append(told)
-    with counting("rows" if of_persons or judged.linked else units()):
+    with counting(many):
         figures = [
             Figure(
-                f"How many {units()} look alike",
-                "Rows by the size of their class, before (pale) and after (full). Below "
-                f"{k} alike: {before.below(k):,} rows before, {after.below(k):,} after.",
-                charts.class_sizes("Rows by the size of their class", compared.sizes, k),
+                f"How many {many} look alike",
+                f"{many.capitalize()} by the size of their class, before (pale) and after (full). "
+                f"Below {k} alike: {before.below(k):,} {many} before, {after.below(k):,} after.",
+                charts.class_sizes(
+                    f"{many.capitalize()} by the size of their class", compared.sizes, k
+                ),
             ),
             Figure(
-                f"How exposed {units()} are",
-                "Share of rows that carry at least a given risk: one over the number of "
-                f"{units()} alike. The dotted line is a risk of 20%.",
-                charts.risk_curve("Share of rows by risk, before and after", compared.sizes),
+                f"How exposed {many} are",
+                f"Share of {many} that carry at least a given risk: one over the number of {many} "
+                "alike. The dotted line is a risk of 20%.",
+                charts.risk_curve(f"Share of {many} by risk, before and after", compared.sizes),
             ),
         ]
     return Section("What it protects", words, figures)

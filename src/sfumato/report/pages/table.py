@@ -18,7 +18,7 @@ from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
 from sfumato.risks import Alike, alike
 from sfumato.tables import Table, table
-from sfumato.wording import among, counted, counting, percent, phrase, units
+from sfumato.wording import among, counted, counting, percent, phrase, unit_of, units
 
 __all__ = [
     "TableFindings",
@@ -135,11 +135,11 @@ def _likely(found: Scan) -> tuple[str, ...]:
 def table_page(findings: TableFindings) -> Page:
     """The page of a table."""
     if findings.persons is not None:
-        return _page_of_persons(findings, findings.persons)
+        with counting("people", "person"):
+            return _page_of_persons(findings, findings.persons)
+    page = _page_of_rows(findings)
     if not findings.several:
-        return _page_of_rows(findings)
-    with counting("rows"):
-        page = _page_of_rows(findings)
+        return page
     return replace(
         page, sections=[Section("Rows, not persons", [findings.several]), *page.sections]
     )
@@ -207,7 +207,7 @@ def _page_of_rows(findings: TableFindings) -> Page:
         gauges=(
             gauge("highest risk", None if not sizes.k else 1 / sizes.k, highest=True),
             gauge("average risk", sizes.classes / rows if sizes.rows else None),
-            gauge(f"rows below {k} alike", below / rows if sizes.rows else None),
+            gauge(f"{units()} below {k} alike", below / rows if sizes.rows else None),
         ),
         sections=[*_who(findings), *_by_what(findings), *columns_of(found), *next_of(found)],
         footer=f"Class sizes and counts are exact. Taken as known to others: "
@@ -250,9 +250,9 @@ def _who(findings: TableFindings) -> list[Section]:
     return [Section("Who can be found", figures=figures)]
 
 
-def _who_of(found: Measures) -> str:
+def _who_of(found: Measures, number: int = 2) -> str:
     """What was counted."""
-    return "row" if found.persons is None else "person"
+    return unit_of("row" if found.persons is None else "person", number)
 
 
 def ladder_of(found: Scan) -> list[Figure]:
@@ -263,10 +263,10 @@ def ladder_of(found: Scan) -> list[Figure]:
     figure = Figure(
         _ladder_title(found),
         f"Each bar adds one column to those above it, each time the one that singles out most: "
-        f"with {len(last.columns)} of them {percent(last.unique)} of the {_who_of(last)}s stand "
+        f"with {len(last.columns)} of them {percent(last.unique)} of the {_who_of(last)} stand "
         f"alone.{' By more columns it may be more.' * (len(last.columns) == RUNGS)}",
         charts.ladder(
-            f"{_who_of(last).capitalize()}s that stand alone, adding one column after the other",
+            f"{_who_of(last).capitalize()} that stand alone, adding one column after the other",
             found.ladder,
         ),
     )
@@ -291,27 +291,29 @@ def _ladder_title(found: Scan) -> str:
 def classes_of(sizes: Alike, k: int) -> list[Figure]:
     """Class sizes and risks of a table."""
     below, over, total = sizes.below(k), sizes.below(5), max(1, sizes.total)
-    who = sizes.who
-    easiest = "" if who == "row" else " The row counts by which somebody is found most easily."
+    who, one = unit_of(sizes.who, 2), unit_of(sizes.who)
+    easiest = (
+        "" if sizes.who == "row" else " The row counts by which somebody is found most easily."
+    )
     if sizes.classes is None:
         easiest += " Of several sets of columns the one counts that finds somebody most easily."
     return [
         Figure(
-            f"How many {units()} look alike",
-            f"{who.capitalize()}s by the number of {units()} that share all the values others may "
-            f"know.{easiest} {counted(below, who)} ({percent(below / total)}) with fewer than "
-            f"{counted(k - 1, 'companion')}: each of these {units()} is found with a chance above "
+            f"How many {who} look alike",
+            f"{who.capitalize()} by the number of {who} that share all the values others may "
+            f"know.{easiest} {counted(below, one, many=who)} ({percent(below / total)}) with fewer "
+            f"than {counted(k - 1, 'companion')}: each of these {who} is found with a chance above "
             f"{f'{1 / k:.0%}' if k <= 100 else f'1 in {k:,}'}.",
             charts.class_sizes(
-                f"{who.capitalize()}s by the size of their class", {"table": sizes}, k
+                f"{who.capitalize()} by the size of their class", {"table": sizes}, k
             ),
         ),
         Figure(
-            f"How exposed {units()} are",
-            f"A {who}'s risk is one over the number of {units()} alike; the line says how many "
-            f"{who}s carry at least that risk. The dotted line is a risk of 20%; above it: "
-            f"{counted(over, who)} ({percent(over / total)}).",
-            charts.risk_curve(f"Share of {who}s by risk", {"table": sizes}),
+            f"How exposed {who} are",
+            f"The risk of one is one over the number of {who} alike; the line says how many {who} "
+            f"carry at least that risk. The dotted line is a risk of 20%; above it: "
+            f"{counted(over, one, many=who)} ({percent(over / total)}).",
+            charts.risk_curve(f"Share of {who} by risk", {"table": sizes}),
         ),
     ]
 
@@ -321,7 +323,7 @@ def _by_what(findings: TableFindings) -> list[Section]:
         return []
     few = len(findings.singles) <= charts.MOST_WRITTEN
     dots = "; where figures are written, a dot stands for almost nobody" if few else ""
-    who = "rows" if findings.persons is None else "persons"
+    who = unit_of("row" if findings.persons is None else "person", 2)
     worst = max(findings.pairs, key=lambda pair: findings.pairs[pair])
     figures = [
         Figure(
@@ -348,7 +350,7 @@ def combinations_of(found: Scan) -> list[Figure]:
     if not found.combinations:
         return []
     ordered = sorted(found.combinations, key=lambda m: -m.unique)[:10]
-    caption = f"The pairs and triples by which most {_who_of(ordered[0])}s stand alone. "
+    caption = f"The pairs and triples by which most {_who_of(ordered[0])} stand alone. "
     if found.choice is not None:
         caption += found.choice.said(found.rows)
     return [
@@ -410,12 +412,14 @@ def scan_summary(found: Scan, left_out: Sequence[str] | None = None) -> Page:
     single = max(known, key=lambda column: column.unique, default=None)
     counts: tuple[int, int, str, Sequence[str]] | None = None
     if strongest is not None:
-        counts = strongest.alone, strongest.total, _who_of(strongest), strongest.columns
+        who = "row" if strongest.persons is None else "person"
+        counts = strongest.alone, strongest.total, who, strongest.columns
     if single is not None and single.unique > (0.0 if strongest is None else strongest.unique):
         counts = single.unique_rows, found.rows, "row", [single.name]  # no other was counted with
     if found.rows > 1 and counts is not None and counts[0]:
         alone, total, who, by = counts
-        told = among(alone, total, who, does="stand alone", share=True)
+        does, many = "stand alone", unit_of(who, 2)
+        told = among(alone, total, unit_of(who), many=many, does=does, share=True)
         said.append(f"{told} by {phrase(by)}.")
         if alone < total and not whole:
             said.append("By all that others may know it may be more.")
