@@ -39,7 +39,7 @@ from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import page_of
 from sfumato.utility import compare
-from sfumato.web.lattice import nodes_of
+from sfumato.web.candidates import nodes_of
 from sfumato.web.pages import explore, meter, risk
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS, Around, command_of
@@ -275,7 +275,7 @@ def climbed(
     kept = 1 - lost / (len(before) * len(levels))
     return {
         "measure: information loss": [f"{lifted:,.4g}"],
-        "measure: granularity": [f"{kept:,.4g}", "1", "0", "1"],
+        "measure: granularity": [f"{kept:,.4g}", "1", "0"],
     }
 
 
@@ -450,8 +450,8 @@ def utilities(
     figures = {
         "normalized certainty penalty": (ncp, ["0", "1", "0"]),
         "information loss": (float(sum(loss.sum() for loss in losses.values())), []),
-        "granularity": (1 - ncp, ["1", "0", "1"]),
-        "non-uniform entropy": (bits / possible, []),
+        "granularity": (1 - ncp, ["1", "0"]),
+        "non-uniform entropy": (bits / possible, ["0", "1"]),
         "discernibility": (squares, []),
         "weighted discernibility, by label": (float(weighted), []),
         "average class size": (len(after) / classes(after, known), []),

@@ -184,7 +184,7 @@ def test_verdicts_stay_short_however_many_columns_there_are() -> None:
 
 def test_one_row_is_said_and_counted_as_one() -> None:
     page = table_page(findings_of(people(rows=20, rare=False).slice(0, 1), qi=QI))
-    assert "1 of 1 people (100%) is the only one" in page.verdict
+    assert "1 of 1 row (100%) is the only one" in page.verdict
     assert page.subtitle.endswith("1 row, 6 columns")
     text = page_html(page)
     assert "1 rows" not in text

@@ -18,8 +18,8 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
+from sfumato.web.app import Jobs
 from sfumato.web.choices import Choices
-from sfumato.web.jobs import Jobs
 from sfumato.web.project import Project
 from workbench import PATIENCE, PEOPLE, PEOPLE_ROWS, Running, running
 
@@ -133,7 +133,7 @@ def test_an_answer_tells_the_edition_it_is_about(
 def test_candidates_may_come_while_they_are_shown(
     bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before(monkeypatch, "sfumato.web.steps.curve",
+    before(monkeypatch, "sfumato.web.outcomes.curve",
            lambda: opened.try_out([opened.choices], Budget()))  # fmt: skip
     page = bench.get(f"/p/{opened.number}/utility")
     assert page.status == 200
@@ -144,7 +144,7 @@ def test_candidates_may_come_while_they_are_shown(
 def test_a_release_may_be_made_while_its_page_is_drawn(
     bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before(monkeypatch, "sfumato.web.steps.page", lambda: opened.release(Budget()))
+    before(monkeypatch, "sfumato.web.outcomes.page", lambda: opened.release(Budget()))
     page = bench.get(f"/p/{opened.number}/release")
     assert page.status == 200
     assert 'id="verified"' not in page.text
@@ -165,7 +165,7 @@ def test_what_is_counted_belongs_to_the_roles_it_was_counted_for(
 ) -> None:
     """Roles change while combinations are looked for."""
     first = project.choices
-    before(monkeypatch, "sfumato.web.project.combine",
+    before(monkeypatch, "sfumato.web.opened.combine",
            lambda: project.decide(replace(first, roles={**ROLES, "age": "other"})))  # fmt: skip
     found = project.explore(first, Budget())
     assert {name for m in found.combinations for name in m.columns} == {"age", "sex", "town"}

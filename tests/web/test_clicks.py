@@ -188,9 +188,9 @@ def test_home_offers_tables_quietly(bench: Running) -> None:
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ("age\n1\n2\n2\n", "By this column 1 of 3 people stands alone."),
+        ("age\n1\n2\n2\n", "By this column 1 of 3 rows stands alone."),
         ("age\n1\n1\n2\n2\n", "By this column everybody has at least 1 other like them."),
-        ("age,sex\n1,F\n2,F\n2,F\n", "By these 2 columns 1 of 3 people stands alone."),
+        ("age,sex\n1,F\n2,F\n2,F\n", "By these 2 columns 1 of 3 rows stands alone."),
     ],
 )
 def test_one_is_one(tmp_path: Path, cells: str, said: str) -> None:

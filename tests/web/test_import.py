@@ -19,7 +19,7 @@ from clicking import at, look, no_issues
 from sfumato.engines.foreign import write_foreign
 from sfumato.errors import SourceError
 from sfumato.web.project import Project
-from sfumato.web.reading import Reading, read_reading
+from sfumato.web.sources import Reading, read_reading
 from workbench import Running, running
 
 HEAD = "Größe;Einkommen;gesehen;Ort\n"
@@ -52,7 +52,8 @@ def opened(bench: Running, tmp_path: Path, name: str) -> tuple[Project, str]:
 
 
 def said(text: str) -> str:
-    return html.unescape(text)
+    """What a page says; names that are set as code stand between backticks."""
+    return html.unescape(text.replace("<code>", "`").replace("</code>", "`"))
 
 
 def test_what_was_found_out_is_said_and_rows_only_when_asked_for(
@@ -108,7 +109,7 @@ def test_a_table_that_cannot_be_read_is_read_otherwise(bench: Running, tmp_path:
     assert f'href="{base}/configure"' in page.text, "the navigation stays"
     assert 'name="delimiter"' in page.text
     bench.follow(bench.post(f"{base}/import", text=1, header=1, delimiter=";"))
-    assert "cells" in project.problem
+    assert "cells" in str(project.problem)
     assert not project.looked
     # a character that is not there leaves one column
     page = bench.follow(bench.post(f"{base}/import", text=1, header=1, other_delimiter="~"))
@@ -121,7 +122,7 @@ def test_what_fails_leaves_open_what_was(bench: Running, tmp_path: Path) -> None
     project, base = opened(bench, tmp_path, "euro.csv")
     table = project.table
     wrong: list[tuple[dict[str, object], str]] = [
-        ({"encoding": "no-such"}, "there is no encoding `no-such`"),
+        ({"encoding": "no-such"}, "There is no encoding `no-such`"),
         ({"parse-3": "date"}, "cells of column `Ort` are no dates"),
         ({"exclude": "Ortt"}, "Did you mean `Ort`?"),
         ({"encoding": "utf-8"}, "encoding cp1252"),
@@ -153,7 +154,7 @@ def test_a_table_in_a_file_is_chosen(bench: Running, tmp_path: Path) -> None:
     assert 'name="delimiter"' not in page
     for wrong in ("nobody", f"*/../../{tmp_path.name}/euro.csv#x", "/etc/passwd"):
         bench.follow(bench.post(f"{base}/import", part=wrong))
-        assert "the file holds no" in project.problem
+        assert "the file holds no" in str(project.problem)
     bench.follow(bench.post(f"{base}/import", part="staff"))
     assert project.table.columns == ("years",)
 

@@ -12,9 +12,10 @@ from sfumato.budget import Budget
 from sfumato.report.page import Light
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.web.choices import Choices
-from sfumato.web.project import Made, Project
-from sfumato.web.reading import Reading
-from sfumato.web.rows import rows_of
+from sfumato.web.kept import Made
+from sfumato.web.outcomes import rows_of
+from sfumato.web.project import Project
+from sfumato.web.sources import Reading
 from workbench import running
 
 KNOWS = "alone for whoever knows <code>ill</code> beside the quasi-identifiers"

@@ -312,7 +312,7 @@ def test_a_tree_that_lacks_a_value_is_told_and_can_be_left(towns: Editor, tmp_pa
 def test_columns_with_very_many_values_are_left_to_the_method(
     towns: Editor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.web.project.MOST_VALUES", 5)
+    monkeypatch.setattr("sfumato.web.opened.MOST_VALUES", 5)
     page = towns.bench.get(towns.place)
     assert page.status == 400
     assert "7 values" in page.text

@@ -21,9 +21,9 @@ from sfumato.release.certificate import Certificate
 from sfumato.report.page import Page, body_html
 from sfumato.report.pages.certificate import certificate_svg
 from sfumato.report.registry import page_of
+from sfumato.web.candidates import nodes_of
 from sfumato.web.choices import read_choices
 from sfumato.web.kept import Asked, questions_from, questions_to
-from sfumato.web.lattice import nodes_of
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
 from sfumato.wording import percent
@@ -469,7 +469,7 @@ def test_rows_are_about_what_the_user_says(bench: Running, opened: Project) -> N
     assert "How many companies look alike" in shown
     assert "companies look alike: a match" in shown
     explored = bench.follow(bench.get(f"{base}/explore")).text
-    other = r"\b(people|persons|rows) (\([\d.%]+\) )?(stand|stood|look|with)"
+    other = r"\b(people|persons|rows) (\([\d.%]+\) )?(stand alone|stood alone|look alike)"
     for one in (shown, explored, bench.get(f"{base}/configure").text, page):
         assert "companies" in one
         assert not re.search(other, one)
@@ -528,8 +528,9 @@ def test_rows_of_a_release_made_here_are_paired_also_where_some_were_left_out(
     bench: Running, opened: Project
 ) -> None:
     base = f"/p/{opened.number}"
+    opened.source.write_text(PEOPLE + "odd1,150,F,Aton,flu\nodd2,160,M,Cove,none\n")
+    opened.look(Budget(), opened.reading)
     bench.follow(bench.post(f"{base}/utility", method="full-domain", suppression_limit=30))
-    bench.post(f"{base}/risk", k=12)
     bench.follow(bench.post(f"{base}/release"))
     assert opened.made is not None
     release = opened.made.release

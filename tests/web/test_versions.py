@@ -20,6 +20,7 @@ from sfumato.budget import Budget
 from sfumato.errors import ParameterError, SourceError
 from sfumato.release.publish import Release
 from sfumato.tables import Table
+from sfumato.web.app import Job
 from sfumato.web.candidates import (
     Candidate,
     best_of,
@@ -29,9 +30,9 @@ from sfumato.web.candidates import (
 )
 from sfumato.web.choices import Choices, read_choices
 from sfumato.web.hierarchies import inferred
-from sfumato.web.jobs import Job
-from sfumato.web.project import Project, _demand
-from sfumato.web.rows import ORDERS, rows_of
+from sfumato.web.kept import demand_of
+from sfumato.web.outcomes import ORDERS, rows_of
+from sfumato.web.project import Project
 from workbench import PATIENCE, PEOPLE, ROLES, Running, answered, running
 
 
@@ -169,7 +170,7 @@ def test_a_page_that_is_out_of_date_takes_no_demand_back(bench: Running, opened:
     bench.post(knows, unit="clients", target="illness", edition=edition[1])
     assert "changed on another page" in bench.post(knows, unit="rows", edition=edition[1]).text
     assert (opened.choices.unit, opened.choices.target) == ("clients", "illness")
-    assert "Pages speak of clients." in bench.get(knows).text
+    assert "pages call them clients." in bench.get(knows).text
     for step, form in (("release", {}), ("utility", {"method": "mondrian"})):
         shown = bench.get(f"/p/{opened.number}/{step}").text
         edition = re.search(r'name="edition" value="(\d+)"', shown)
@@ -768,4 +769,4 @@ def test_releases_that_differ_in_one_action_are_told_apart(bench: Running, opene
     assert first.apart != second.apart
     assert second.apart.startswith("illness ")
     assert second.apart in page
-    assert "k_map" not in _demand({"k_map": 10})
+    assert "k_map" not in demand_of({"k_map": 10})

@@ -184,7 +184,7 @@ def test_a_count_that_comes_late_does_not_put_the_page_back(
 ) -> None:
     """Tables that are not counted in a moment: the page goes on, and is told when it is done."""
     (project,) = bench.workbench.projects.values()
-    monkeypatch.setattr("sfumato.web.project.QUICK", 0)
+    monkeypatch.setattr("sfumato.web.opened.QUICK", 0)
     meter = board.locator("#meter")
     with project.busy:  # counts have to wait
         for edition, column in enumerate(("zip", "sex"), 1):

@@ -22,9 +22,9 @@ from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
 from sfumato.keyfiles import write_secret
 from sfumato.web import pages
+from sfumato.web.app import Job, Jobs
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.hierarchies import MOST_VALUES
-from sfumato.web.jobs import Job, Jobs
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
 from workbench import PEOPLE, PEOPLE_ROWS, Running

@@ -1,29 +1,37 @@
-"""Releases that were tried: what each protects and costs, side by side and as a curve."""
+"""Releases that could be: those that were tried, and nodes of the lattice of levels.
+
+What each protects and costs, side by side and as a curve. `full-domain` lists its lattice with its
+answer; here it is drawn, and its nodes lead to what is known of them.
+"""
 
 from __future__ import annotations
 
 import html
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sfumato.release.publish import Release
+from sfumato.report.diagrams import MOST_LEVELS, levels_svg
 from sfumato.report.pages.release import worst_risk
 from sfumato.web.choices import Choices, choices_from, choices_to
-from sfumato.wording import counting, percent, units
+from sfumato.wording import counted, counting, percent, units
 
 __all__ = [
     "Candidate",
-    "Point",
+    "Node",
     "best_of",
     "candidates_from",
     "candidates_to",
+    "cheapest",
     "curve",
+    "drawn_lattice",
     "names_of",
-    "plot",
-    "points_of",
+    "node_asked",
+    "nodes_of",
+    "place_of",
 ]
 
 
@@ -271,3 +279,123 @@ def _ticks(ks: Sequence[int], x: Callable[[int], float]) -> str:
                 f'<text x="{x(k):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{k:,}</text>'
             )
     return f'<g class="grid" aria-hidden="true">{"".join(texts)}</g>'
+
+
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """What is known of one choice of levels; None: it was not looked at."""
+
+    levels: Place
+    holds: bool | None
+    k: int | None
+    """Of the rows that are not left out; a node that does not hold would leave out too many."""
+    cost: float | None
+    """What the search makes least: precision lost, by how much columns matter."""
+    lost: float | None
+    """Precision lost, as everywhere: all columns count alike."""
+    left_out: int | None
+    best: bool
+
+    @property
+    def risk(self) -> float | None:
+        """The highest risk: one over the smallest class."""
+        return 1 / self.k if self.k else None
+
+    @property
+    def said(self) -> str:
+        """The node in a line."""
+        told = {True: "holds", False: "does not hold", None: "not looked at"}[self.holds]
+        if self.lost is None:
+            return f"levels {self.name}: {told}"
+        left = counted(self.left_out or 0, "row")
+        if not self.holds:
+            return f"levels {self.name}: {told}, {left} would be left out"
+        alike = "nobody is left" if self.k is None else f"at least {self.k:,} alike"
+        return f"levels {self.name}: {told}, {alike}, {percent(self.lost)} lost, {left} left out"
+
+    @property
+    def name(self) -> str:
+        """Its levels, as addresses have them too."""
+        return "·".join(map(str, self.levels))
+
+
+def nodes_of(lattice: Mapping[str, Any]) -> list[Node]:
+    """The nodes that `full-domain` lists.
+
+    Examples
+    --------
+    >>> listed = {"levels": [[0], [1]], "holds": [False, True], "k": [1, 6], "loss": [0.0, 0.5],
+    ...           "ncp": [0.0, 0.5], "suppressed": [4, 0], "optimal": 1}
+    >>> nodes_of(listed)[1].said
+    'levels 1: holds, at least 6 alike, 50% lost, 0 rows left out'
+    """
+    lists = [lattice[name] for name in ("levels", "holds", "k", "loss", "ncp", "suppressed")]
+    found = []
+    for at, (levels, holds, k, *losses, gone) in enumerate(zip(*lists, strict=True)):
+        cost, lost = (None if one is None else round(one, 12) for one in losses)  # 1 says 100%
+        found.append(Node(tuple(levels), holds, k, cost, lost, gone, at == lattice["optimal"]))
+    return found
+
+
+def place_of(text: str) -> Place | None:
+    parts = text.split("·")
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else None
+
+
+def node_asked(choices: Choices, columns: Sequence[str]) -> Place | None:
+    """The node that the decisions ask for."""
+    if choices.method != "full-domain" or set(choices.levels) != set(columns):
+        return None
+    return tuple(choices.levels[name] for name in columns)
+
+
+def cheapest(nodes: Sequence[Node]) -> list[Node]:
+    """Those that hold and were looked at, the cheapest first."""
+    held = [node for node in nodes if node.holds and node.cost is not None]
+    return sorted(held, key=lambda node: (node.cost, node.levels))
+
+
+def drawn_lattice(
+    number: str,
+    candidates: Sequence[Candidate],
+    choices: Choices,
+    lattice: Mapping[str, Any],
+    nodes: Sequence[Node],
+    wanted: Place,
+) -> tuple[str, str]:
+    """The lattice, and its nodes among the candidates by privacy and precision."""
+    place = f"/p/{number}/lattice?node="
+
+    def link(levels: Place) -> str:
+        return f"{place}{'·'.join(map(str, levels))}#node"
+
+    picture = ""
+    if len(nodes) <= MOST_LEVELS:
+        picture = levels_svg(
+            lattice,
+            f"Lattice of {len(nodes)} choices of levels",
+            said=lambda at: nodes[at].said,
+            link=link,
+            chosen=wanted,
+        )
+    points = [
+        Point(node.k, node.lost, node.said, link(node.levels),
+              "chosen" if node.levels == wanted else "tried")
+        for node in nodes
+        if node.holds and node.k is not None and node.lost is not None
+    ][:MOST_LEVELS]  # fmt: skip
+    others = points_of(candidates, choices, f"/p/{number}/utility", "other")
+    with counting(*choices.spoken):
+        return picture, plot([*points, *others], [_frontier(points)]) if points else ""
+
+
+def _frontier(points: Sequence[Point]) -> tuple[str, list[Point]]:
+    """Nodes for which no other has as many alike and loses less."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda one: (-one.k, one.lost)):
+        if not found or point.lost < found[-1].lost:
+            found.append(point)
+    return "the frontier", found[::-1]

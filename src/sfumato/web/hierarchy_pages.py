@@ -19,9 +19,9 @@ from sfumato.hierarchy import CALENDAR
 from sfumato.report.disclosure import RARE
 from sfumato.web import hierarchies
 from sfumato.web.hierarchies import EditableHierarchy
-from sfumato.web.pages import Form, form_of, frame, page, whole
-from sfumato.web.project import Decided, Project
-from sfumato.web.remedies import told
+from sfumato.web.opened import Decided
+from sfumato.web.pages import Form, form_of, frame, page, told, whole
+from sfumato.web.project import Project
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench

@@ -1,4 +1,4 @@
-"""What is known only while the workbench runs, kept for another day: of releases, and questions.
+"""What is known of releases and of questions, while the workbench runs and on another day.
 
 A certificate says what whoever has the release may know. What the release cost, whom its maker was
 warned of and how the file was read stays at home: in a file that names the certificate it belongs
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,33 @@ from typing import Any
 from sfumato.errors import SfumatoError
 from sfumato.files import read_unlinked, write_text
 from sfumato.release.publish import Release
+from sfumato.report.pages.certificate import persons_promised, unnamed
 from sfumato.report.pages.release import worst_risk
 from sfumato.results import plain
 from sfumato.risks import Risk
 from sfumato.web.choices import Choices, choices_from, choices_to
-from sfumato.web.reading import Reading
+from sfumato.web.sources import Reading
+from sfumato.wording import counted, phrase, sentence
 
-__all__ = ["Asked", "Kept", "digest", "digest_of", "questions_from", "questions_to", "size_of"]
+__all__ = [
+    "Answered",
+    "Asked",
+    "Kept",
+    "Made",
+    "Version",
+    "apart_from",
+    "digest",
+    "digest_of",
+    "questions_from",
+    "questions_to",
+    "size_of",
+    "version_of",
+]
+
+
+ABOUT_FILES = ("certificate", "signature", "fingerprint")
+"""Checks of a release that are about its files, not about people."""
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -179,6 +199,132 @@ def _risk(told: Mapping[str, Any] | None) -> Risk | None:
 
 
 @dataclass(frozen=True)
+class Made:
+    """A release that was written: all that pages say of it is said from here.
+
+    Decisions may have changed since; `choices` and `settings` are those it was made with.
+    """
+
+    name: str
+    """What its files are called, without an ending: ``release``, ``release-2``, …"""
+    choices: Choices | None
+    """None where another verb made it, or where they are not known any more."""
+    settings: str
+    release: Release
+    holds: bool
+    shown: str
+    """Its page, drawn once."""
+    shared: Names = ()
+    """Columns worth hiding of which classes hold one value only, and nothing was asked of them."""
+    single: Names = ()
+    """Columns worth hiding with numbers that one row alone holds."""
+    reading: Reading | None = None
+    """How the file was read; None where that is not known any more."""
+    seen: tuple[tuple[int, ...] | None, ...] = ()
+    """Its files when they were measured; see `Project.altered`."""
+    repeats: bool = True
+    """Whether the settings are known to be those it was made with."""
+
+    @property
+    def unchecked(self) -> Names:
+        """What was promised and measured when it was made, and could not be checked again."""
+        return tuple(what for finding in self.release.findings for what in finding.unchecked)
+
+    def differs(self, now: Choices, reading: Reading) -> list[str]:
+        """What is set otherwise now, as far as it matters for a release."""
+        said = [] if self.choices is None else self.choices.differs(now)
+        if self.reading is None and self.choices is not None:
+            return [*said, "how the file was read then is not known any more"]
+        if self.reading not in (None, reading):
+            said.append("the file is read otherwise, and figures of the table are those of now")
+        return said
+
+    @property
+    def how(self) -> str:
+        """How it was made, in words."""
+        if self.choices is not None:
+            return sentence(self.choices.way).removesuffix(".")
+        asked = demand_of(self.release.asked)
+        return self.release.method.capitalize() + (f" with {asked}" if asked else "")
+
+    @property
+    def promise(self) -> str:
+        """What was promised, as it was measured."""
+        if self.choices is not None:
+            return f"{self.choices.demand}."
+        told = [one for one in self.release.findings if one.check not in ABOUT_FILES]
+        return sentence("; ".join(finding.say for finding in told))
+
+
+@dataclass(frozen=True)
+class Version:
+    """A release that lies in the folder, by its certificate; nothing of it is measured again."""
+
+    name: str
+    output: str
+    date: str
+    method: str
+    demand: str
+    alike: str
+    """How many look alike at least: rows, or persons where they were counted."""
+    rows: int
+    apart: str = ""
+    """What was done to columns otherwise than in others of the same method and numbers."""
+    other: bool = False
+    """Whether it was made of another table than the one that is open."""
+    changed: bool = False
+    """Whether its file may be another one than was measured."""
+
+
+def version_of(
+    name: str, output: str, body: Mapping[str, Any], kept: Kept | None, changed: bool
+) -> Version:
+    """A release as its certificate describes it, and what was kept of the persons in it."""
+    k, persons = body.get("k"), persons_promised(body)
+    alike = "–" if k is None else f"{k:,}{' rows' if unnamed(body) else ''}"
+    if kept is not None and changed:
+        alike = "–"
+    elif kept is not None and kept.k is not None:
+        alike = counted(kept.k, "person")
+    elif persons is not None:
+        alike = f"≥ {counted(persons, 'person')}"
+    return Version(
+        name=name,
+        output=output,
+        date=str(body["date"]),
+        method=str(body["method"]),
+        demand=demand_of(body["asked"], len(body.get("qi", ()))),
+        alike=alike,
+        rows=int(body["rows"]),
+        changed=changed,
+    )
+
+
+def apart_from(
+    one: Version, among: Sequence[Version], done: Mapping[str, Mapping[str, str]]
+) -> str:
+    """By what a release differs from those that would be called the same."""
+    mine = done[one.name]
+    same = [other for other in among if (other.method, other.demand) == (one.method, one.demand)]
+    differ = [n for n in mine if any(done[other.name].get(n) != mine[n] for other in same)]
+    return phrase([f"{name} {mine[name]}" for name in differ], 3)
+
+
+def demand_of(asked: Mapping[str, Any], sets: int = 1) -> str:
+    """The numbers that were asked for, and for how many sets of columns."""
+    said = [
+        f"{symbol.replace('_', '-')} = {value:g}"
+        if symbol != "suppression_limit"
+        else f"up to {100 * value:g}% of the rows left out"
+        for symbol, value in asked.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    people = asked.get("population")
+    said += [f"people of {Path(people).name}"] if isinstance(people, str) else []
+    return ", ".join([*said, *([f"for each of {sets} sets of columns"] if sets > 1 else [])])
+
+
+@dataclass(frozen=True)
 class Asked:
     """What another verb was asked: the form, and the decisions of then."""
 
@@ -210,3 +356,19 @@ def questions_from(text: str) -> dict[str, Asked]:
         )
         for name, one in json.loads(text).items()
     }
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What another verb was asked, and its page; see `sfumato.web.verbs`."""
+
+    by: Asked
+    given: Mapping[str, Any]
+    """What was answered to its questions."""
+    asked: Mapping[str, Any]
+    """The parameters of the verb."""
+    command: str
+    """Which asks the same."""
+    shown: str = ""
+    undecided: tuple[str, ...] = ()
+    """Columns that somebody must decide about before a release is made."""

@@ -1,12 +1,19 @@
-"""What every page needs: forms in, pages out, and the figures beside the settings."""
+"""What every page needs: forms in, pages out, figures beside the settings, and errors in its words.
+
+Errors name parameters; here each is called what its field is called, and where that is. Of a remedy
+only what pages offer is said: options of the command line, of which they know nothing, are not.
+"""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -15,15 +22,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError
+from sfumato.errors import MissingExtraError, ParameterError, SfumatoError, spelling
 from sfumato.privacy.check import ModelFinding
 from sfumato.quasi.scan import ColumnScan
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered
 from sfumato.report.pages.table import classes_of, scan_page
-from sfumato.web.choices import OFFERED, Choices
-from sfumato.web.project import Decided, Project
-from sfumato.web.remedies import linked
+from sfumato.web.choices import DEMANDS, OFFERED, Choices
+from sfumato.web.opened import Decided
+from sfumato.web.project import Project
 from sfumato.wording import among, at_most, counted, counting, percent, phrase, sentence, units
 
 __all__ = [
@@ -32,16 +39,19 @@ __all__ = [
     "Form",
     "along",
     "blurred",
+    "demanded",
     "edition_of",
     "explore",
     "form_of",
     "frame",
+    "in_page_words",
     "listed",
     "meter",
     "number_or_none",
     "page",
     "risk",
     "to",
+    "told",
     "whole",
 ]
 
@@ -83,7 +93,7 @@ def _templates() -> Any:
         lstrip_blocks=True,
     )
     found.filters |= {"named": _named, "percent": percent, "at_most": at_most, "coded": quoted,
-                      "linked": linked}  # fmt: skip
+                      "linked": linked, "told": told}  # fmt: skip
     return found
 
 
@@ -160,6 +170,42 @@ def number_or_none(form: Form, name: str) -> float | None:
         return float(text)
     except ValueError as error:
         raise ParameterError(f"`{name}` is not a number") from error
+
+
+def demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
+    """What must hold, and how to get there; what a form does not ask about stays."""
+    share = now.suppression_limit
+    if "suppression_limit" in form:
+        given = number_or_none(form, "suppression_limit")
+        share = None if given is None else given / 100
+    key = form.get("key", [now.key_file])[0]
+    if key not in ("", now.key_file, *map(str, keys)):
+        raise ParameterError("this key is not in the folders that were opened")
+    return replace(
+        now,
+        **{name: _asked_of(form, name) for name in DEMANDS if name in form},
+        method=_method(now, form),
+        suppression_limit=share,
+        key_file=key,
+        person=form.get("person", [now.person])[0],
+        names_published="names_published" in form if "who" in form else now.names_published,
+    )
+
+
+def _method(now: Choices, form: Form) -> str:
+    """The method that is chosen where several are tried: the one of before, or the last one."""
+    ticked = form.get("method", [now.method])
+    return now.method if now.method in ticked else ticked[-1]
+
+
+def _asked_of(form: Form, name: str) -> Any:
+    """What a form asks of a privacy model."""
+    one = DEMANDS[name]
+    if one.kind not in (int, float):
+        return form.get(name, [one.default or ""])[0]
+    if one.kind is int and (name == "k" or number_or_none(form, name) is not None):
+        return whole(form, name)
+    return number_or_none(form, name)
 
 
 def _in_units(drawn: Callable[[Project, Choices], T]) -> Callable[[Project, Choices], T]:
@@ -358,3 +404,135 @@ def _figures(named: Mapping[str, Any]) -> str:
         for name, value in named.items()
         if value is not None
     )
+
+
+_READ = "under “how the file is read”"
+_KNOWS = "under Risk (who knows what)"
+_CONTROLS = {
+    "qi": "“Others may know” under Configure",
+    "sensitive": "“Worth hiding” under Configure",
+    "identifiers": "“Leave out” under Configure",
+    "pseudonyms": "“pseudonym” beside a column that is left out, under Configure",
+    "columns": "“pseudonym” beside a column that is left out, under Configure",
+    "key_file": "a key under “The key of pseudonyms”, under Configure",
+    "hierarchies": "the tree of a column, under Configure",
+    "boundaries": "limits in the tree of a column, under Configure",
+    "weights": "“matters” beside a column, under Configure",
+    "person": "“counted in” under Risk",
+    "rows_are_people": "tick “publish columns that seem to name persons” under Risk",
+    "sets": f"“Several sets of columns” {_KNOWS}",
+    "k_map": f"“People a row matches, at least” {_KNOWS}",
+    "population": f"“of the table” {_KNOWS}",
+    "target": f"“Keep predictable” {_KNOWS}",
+    "suppression_limit": "“Rows that may be left out, %” under Utility",
+    "levels": "levels in the lattice under Utility",
+    "exclude": f"“Leave unread” {_READ}",
+    "unparsed": f"“Cells that do not parse” {_READ}",
+    "null_values": f"“Missing cells say” {_READ}",
+    "header": f"“The first line names the columns” {_READ}",
+    "delimiter": f"“Delimiter” {_READ}",
+    "keep": "“Keep as they are”",
+    "drop": "“Leave out in any case”",
+    "must_drop": "“Leave out” under Configure",
+    "must_publish": "“Must be published”",
+    "max_size": "“Columns together, at most”",
+    "universe": "“People in the population”",
+    "on": "“Joined by”",
+    "row_key": "“Rows are paired”",
+    "pair": "“Lay side by side”",
+}
+"""Where pages ask for a parameter."""
+_FIGURES = ("k", "l", "t", "p", "alpha", "beta", "c")
+"""Called the same everywhere."""
+_NOT_HERE = "\0"
+"""Stands for what no page lets one set."""
+_PLACES = {
+    "under Configure": "configure",
+    "under Risk (who knows what)": "knowledge",
+    "under Risk": "risk",
+    "under Utility": "utility",
+    "under Release": "release",
+    "under “how the file is read”": "import",
+}
+OTHERWISE = "Choose other columns under Configure, or another method under Utility."
+"""What pages offer where nothing of a remedy is left."""
+
+
+@contextmanager
+def in_page_words() -> Iterator[None]:
+    """Errors name what a page lets one set as the page does."""
+    before = spelling.set(_on_the_page)
+    try:
+        yield
+    finally:
+        spelling.reset(before)
+
+
+def _on_the_page(name: str, value: Any) -> str:
+    if name == "exclude" and list(value) == [""]:
+        return f"“Leave out a column without a name” {_READ}"
+    if name in _CONTROLS:
+        return _CONTROLS[name]
+    if name == "parse" and isinstance(value, Mapping):
+        kinds = ", ".join(f"{column} as {kind}" for column, kind in value.items())
+        return f"“read it as” {_READ}: {kinds}"
+    if name == "encoding":
+        return f"{name} {value} {_READ}"
+    if name == "method":
+        return f"the method {value} under Utility"
+    if name in _FIGURES:
+        return f"{name} = {value}"
+    if name in DEMANDS:
+        return f"“{DEMANDS[name].field.label}” under Risk"
+    return f"{_NOT_HERE}{name}"
+
+
+def told(error: Exception) -> str:
+    """What a page says of a problem, as a sentence; a file that it begins with keeps its name.
+
+    Examples
+    --------
+    >>> told(SfumatoError("no column is picked")), told(SfumatoError("is empty", where="a.csv"))
+    ('No column is picked.', 'a.csv: is empty')
+    >>> from sfumato.errors import spell
+    >>> with in_page_words():
+    ...     told(SfumatoError("it is late", remedy=f"Wait ({spell('time', '1h')}), or go home."))
+    'It is late. Go home.'
+    """
+    if not isinstance(error, SfumatoError):
+        # What went wrong may quote cells: the page is told only the kind of it.
+        return f"An unexpected problem ({type(error).__name__})."
+    if not isinstance(error, MissingExtraError):  # what is to be installed is, by a command
+        remedy = _offered(error.remedy)
+        error = SfumatoError(error.what, where=error.where, remedy=remedy)
+    inside = error.where is None or error.where.startswith(("column ", "line "))
+    return sentence(str(error)) if inside else str(error)
+
+
+def _offered(remedy: str | None) -> str | None:
+    """Of a remedy what pages offer."""
+    if remedy is None:
+        return None
+    said = []
+    for one in re.split(r"(?<=[.?]) (?=[A-Z“])", remedy):
+        parts = re.split(r",? or |; ", one.rstrip("."))
+        here = [
+            part
+            for part in parts
+            if _NOT_HERE not in part and not re.search(r"`sfumato (?!serve)", part)
+        ]
+        if len(here) == len(parts):
+            said.append(one)
+        elif here:
+            said.append(sentence(", or ".join(here)))
+    return " ".join(said) or OTHERWISE
+
+
+def linked(said: str, number: str) -> Any:
+    """What is said of a problem as HTML, with links to the places of a table's pages it names."""
+    from markupsafe import Markup
+
+    def link(found: re.Match[str]) -> str:
+        return f'<a href="/p/{number}/{_PLACES[found[0]]}">{found[0]}</a>'
+
+    return Markup(re.sub("|".join(map(re.escape, _PLACES)), link, quoted(said)))

@@ -27,9 +27,9 @@ from sfumato.engines.recoding import Recoding
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
 from sfumato.web.choices import Choices
-from sfumato.web.kept import Asked
+from sfumato.web.kept import Answered, Asked, Version
 from sfumato.web.pages import form_of, frame, page
-from sfumato.web.project import Answered, Project, Version
+from sfumato.web.project import Project
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ VERBS = {
             "violations",
             "explore",
             "Which columns break k?",
-            "The smallest sets of columns by which fewer than k rows look alike.",
+            "The smallest sets of columns by which fewer than k look alike.",
             "sfumato.quasi.violations:violations",
             (
                 COLUMNS,

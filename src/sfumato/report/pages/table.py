@@ -232,12 +232,13 @@ def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
         rest = f"At least {sizes.k} {units()} look alike on {by}."
         tone: Tone = "bad" if direct else tempered("good", 1 / (sizes.k or 1))
         return tone, start + rest
+    everyone = counted(sizes.rows, units(1), many=units())
     if not sizes.unique_rows:
-        rest = f"{below:,} of {sizes.rows:,} {units()} ({percent(below / sizes.rows)}) share"
+        rest = f"{below:,} of {everyone} ({percent(below / sizes.rows)}) share"
         return "bad", f"{start}{rest} their {by} with fewer than {findings.k - 1} others."
     share = percent(sizes.unique_rows / sizes.rows)
     each = "is" if sizes.unique_rows == 1 else "are each"
-    alone = f"{sizes.unique_rows:,} of {sizes.rows:,} {units()} ({share}) {each} the only one with"
+    alone = f"{sizes.unique_rows:,} of {everyone} ({share}) {each} the only one with"
     return "bad", f"{start}{alone} their {by}."
 
 
