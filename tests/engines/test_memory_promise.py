@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -267,6 +268,14 @@ def test_as_many_long_texts_are_looked_at_as_fit(
     sf.scan(opened)
     assert drawn[-1].num_rows == 2_000
     opened.close()
+
+
+def test_long_texts_of_an_arrow_file_are_counted_before_it_is_read(tmp_path: Path) -> None:
+    rows = pq.read_table(letters(tmp_path / "letters.parquet", 2_000, 1, 4_000))
+    feather.write_feather(rows, tmp_path / "letters.arrow", compression="uncompressed")
+    limits = (sf.Budget(memory=4 << 20), sf.Budget(memory=512 << 20))
+    kinds = [sf.table(tmp_path / "letters.arrow", budget=b).engine.kind for b in limits]
+    assert kinds == ["duckdb", "memory"]
 
 
 def test_combinations_of_long_texts_take_more_than_others(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -74,3 +75,11 @@ def test_no_room_for_temporary_files(tmp_path, monkeypatch):
         PrivateFolder()
     with pytest.raises(EngineError, match="no temporary folder"):
         Spool.of(BATCH.schema, [BATCH], 0)
+
+
+def test_a_quarter_of_the_smallest_limit_is_held_unless_more_is_asked_for() -> None:
+    zeros = pa.record_batch({"age": np.zeros(1 << 20, np.int64)})
+    spool = Spool.of(zeros.schema, [zeros] * 10)
+    assert spool.path is not None
+    assert spool.rows == 10 << 20
+    spool.close()
