@@ -192,6 +192,22 @@ def test_nor_out_of_core(large: Path, verb: str) -> None:
     assert grown <= TOLERATED * 256
 
 
+@pytest.mark.slow
+def test_nor_with_long_texts(tmp_path: Path) -> None:
+    letters(tmp_path / "people.parquet", 1_000_000, 1, 200)
+    code, grown, told = growth(tmp_path, VERBS["scan"], 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
+@pytest.mark.slow
+def test_nor_with_more_than_a_million_persons(tmp_path: Path) -> None:
+    visits(tmp_path / "visits.parquet", people(tmp_path / "people.parquet", 5_000_000))
+    code, grown, told = growth(tmp_path, VERBS["mondrian-persons"], 512)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 512
+
+
 def test_work_that_takes_more_than_its_codes_goes_out_of_core(tmp_path: Path) -> None:
     """A release is then made in parts, also where the codes alone would fit."""
     rows = people(tmp_path / "people.parquet", 2_000)
