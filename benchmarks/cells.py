@@ -43,7 +43,7 @@ def adult() -> Any:
 
 def by_group_bys(codes: Any, k: int) -> int:
     """APPROX-DR with one polars group-by a pattern: the number of stars."""
-    from sfumato.anonymization.cells.patterns import patterns_of
+    from sfumato.anonymization.cells.candidates import patterns_of
     from sfumato.anonymization.cells.table import PRICE_UNIT, table_of_codes
 
     patterns = patterns_of(table_of_codes(codes, k))
@@ -63,7 +63,7 @@ def by_group_bys(codes: Any, k: int) -> int:
 
 def comparisons() -> Any:
     """The direct approximation against group-bys of polars."""
-    from sfumato.anonymization.cells.direct import approx_dr
+    from sfumato.anonymization.cells.paper import approx_dr
     from sfumato.anonymization.cells.table import table_of_codes
 
     codes = adult()

@@ -20,7 +20,7 @@ import pyarrow as pa
 import sfumato as sf
 from benchmarks.census import census_file
 from benchmarks.runner import Comparison, compare, report
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.protocol import ClassSizes, Codes
 
 __all__ = ["main"]
 

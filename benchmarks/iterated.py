@@ -25,7 +25,7 @@ import sfumato as sf
 from benchmarks.iteration import iterated
 from benchmarks.recoding import put
 from benchmarks.runner import cache_folder, measure, report
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, group_view
 from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
@@ -118,7 +118,7 @@ def _best(problem: Problem) -> Facts:
 SIDES: dict[str, tuple[Callable[[Problem], Facts], tuple[str, ...]]] = {
     "iteration": (
         _iteration,
-        ("hierarchy", "privacy/_kernels.py", "../../benchmarks/iteration.py"),
+        ("hierarchy", "privacy/rules.py", "../../benchmarks/iteration.py"),
     ),
     "best": (_best, ("anonymization", "hierarchy", "privacy")),
 }

@@ -23,8 +23,7 @@ import numpy.typing as npt
 from sfumato.anonymization.methods.lattice import _level_loss, level_groups
 from sfumato.anonymization.problem import Problem, positions_of, sensitive_of
 from sfumato.kernels.compiling import compiled
-from sfumato.privacy._kernels import holds, take_in
-from sfumato.privacy.rules import DISTINCT
+from sfumato.privacy.rules import DISTINCT, holds, take_in
 
 __all__ = ["Iterated", "iterated"]
 

@@ -138,7 +138,7 @@ def attacked() -> Comparison:
     import duckdb
     import pyarrow as pa
 
-    from sfumato.engines.results import Codes
+    from sfumato.engines.protocol import Codes
     from sfumato.populations.attack import join_attack
 
     random = np.random.default_rng(3)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from benchmarks.runner import Comparison, Measured, ask_peer, peer_environment, report
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.privacy import (
     AlphaK,
     Check,

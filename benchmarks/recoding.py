@@ -39,7 +39,7 @@ from benchmarks.runner import (
     peer_environment,
     report,
 )
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, group_view
 from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request

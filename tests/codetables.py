@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from sfumato.engines.results import smallest_dtype
+from sfumato.engines.protocol import smallest_dtype
 
 Row = tuple[int, ...]
 

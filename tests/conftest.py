@@ -180,11 +180,15 @@ def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
     """
     if not hasattr(request.config, "workerinput"):
         return
-    from sfumato.anonymization import cuts
     from sfumato.anonymization.cells import search
-    from sfumato.anonymization.methods import annealing, kmember
+    from sfumato.anonymization.methods import annealing, kmember, mondrian
 
-    for loop in (cuts._cut_blocks, kmember._cluster_blocks, annealing._anneal, search._open_groups):
+    for loop in (
+        mondrian._cut_blocks,
+        kmember._cluster_blocks,
+        annealing._anneal,
+        search._open_groups,
+    ):
         loop.patience = 0.0
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import sfumato as sf
-from sfumato.anonymization.parts import release_in_parts
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.verb import release_in_parts
 from sfumato.budget import Budget
-from sfumato.engines.parts import Parted, Work
+from sfumato.engines.recoding import Parted, Work
 from sfumato.release import publish
 
 
@@ -28,7 +28,7 @@ QI = ["age", "height"]
 
 def write_parts(source: str, output: str, engine: str | None, moment: str, reached: Any) -> None:
     """Anonymize persons in parts, and wait at a moment until somebody kills this process."""
-    from sfumato.anonymization.parts import PartSolver
+    from sfumato.anonymization.verb import PartSolver
     from sfumato.release.anonymity import Anonymity
 
     kind, name = {

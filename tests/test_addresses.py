@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import sfumato as sf
 from cli_tools import sfumato
 from servers import PostgresServer
-from sfumato.addresses import Address, shown
 from sfumato.anonymization.request import Request
-from sfumato.errors import SourceError
+from sfumato.errors import Address, SourceError, shown
 from sfumato.release.certificate import certificate_path
 
 MARK = "Xyzzy7"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -16,8 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sfumato.addresses import shown
-from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean
+from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean, shown
 
 __all__ = [
     "appearing",

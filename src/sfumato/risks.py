@@ -19,8 +19,8 @@ import pyarrow as pa
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.engines.encoding import codes_among
+from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import class_ids, group_distinct, group_min, representatives

@@ -210,7 +210,7 @@ def _mondrian(rows: Array, k: int, weights: Array | None, gain: float, y: Any) -
 
     from sfumato.anonymization.methods.mondrian import solve
     from sfumato.anonymization.problem import Problem
-    from sfumato.engines.results import Codes
+    from sfumato.engines.protocol import Codes
     from sfumato.hierarchy import Ranges
     from sfumato.kernels import class_ids
     from sfumato.privacy import KAnonymity, compile_rules

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymization.actions import Merged, new_values
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, InputError, ParameterError
 from sfumato.keyfiles import write_secret
 

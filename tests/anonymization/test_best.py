@@ -21,7 +21,7 @@ from sfumato.anonymization.methods.pricing import (
     nearest_entries,
     prices_of,
 )
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import positions_of
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, Clock

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymization.methods import best
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError

@@ -18,7 +18,7 @@ import pytest
 import sfumato as sf
 from cli_tools import sfumato
 from sfumato.anonymization import linkable
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
 from sfumato.privacy import DistinctDiversity
 from sfumato.release.promise import LinkedHistories

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.cuts import _positions, _runs
-from sfumato.anonymization.methods.mondrian import solve
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.methods.mondrian import _positions, _runs, solve
+from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import axes_of, published_groups
 from sfumato.anonymization.request import Request
 from sfumato.hierarchy import EncodedHierarchy, Hierarchy, ValueSets

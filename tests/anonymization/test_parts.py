@@ -14,12 +14,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymization import parting
-from sfumato.anonymization import parts as solving
+from sfumato.anonymization import verb as solving
 from sfumato.anonymization.parting import Whole, merged, merged_into, parts_of, plan_parts
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines import sql_engine
-from sfumato.engines.parts import Cut, Parting
+from sfumato.engines.recoding import Cut, Parting
 from sfumato.errors import EngineError, ParameterError
 from sfumato.privacy import KAnonymity, compile_rules
 

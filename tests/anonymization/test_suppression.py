@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.problem import _strips, releasable
 from sfumato.anonymization.request import Request
-from sfumato.anonymization.suppression import _strips, releasable
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Ranges
@@ -160,7 +160,7 @@ def test_the_best_that_is_named_can_be_had_and_no_more(
     sizes = counts.sum(axis=1)
     found = model.reach(Counted(sizes, inside, column), sizes)
     rules = sf.privacy.compile_rules([model], {"s": column})
-    from sfumato.privacy._kernels import holds
+    from sfumato.privacy.rules import holds
 
     fine = np.array([holds(size, row, rules) for size, row in zip(sizes, counts, strict=True)])
     assert found.blocked_rows == sizes[~fine].sum()

@@ -13,8 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato import budget as budgets
-from sfumato.anonymization import cuts
-from sfumato.anonymization.methods import annealing, lattice
+from sfumato.anonymization.methods import annealing, lattice, mondrian
 from sfumato.errors import BudgetError
 
 ROWS = 3_000
@@ -103,14 +102,14 @@ def test_parts_are_annealed_in_several_threads_where_there_are_some(people, monk
 
 
 def test_groups_are_cut_in_several_threads_where_there_are_some(people, monkeypatch):
-    cutting, whole = set(), cuts._cut_blocks
+    cutting, whole = set(), mondrian._cut_blocks
 
     def watched(*given):
         cutting.add(threading.current_thread().name)
         time.sleep(0.02)  # else the first thread is done before a second is wanted
         return whole(*given)
 
-    monkeypatch.setattr(cuts, "_cut_blocks", watched)
+    monkeypatch.setattr(mondrian, "_cut_blocks", watched)
     sf.anonymize(people, qi=QI, k=5, budget=sf.Budget(threads=1))
     assert cutting == {threading.current_thread().name}
     sf.anonymize(people, qi=QI, k=5, budget=sf.Budget(threads=3))
@@ -123,7 +122,7 @@ def test_an_error_in_a_thread_ends_the_work_and_leaves_nothing_behind(
     def broken(*_):
         raise MemoryError("no room in this thread")
 
-    monkeypatch.setattr(cuts, "_spans_of_groups", broken)
+    monkeypatch.setattr(mondrian, "_spans_of_groups", broken)
     with pytest.raises(MemoryError, match="no room in this thread"):
         sf.anonymize(people, qi=QI, k=5, output=tmp_path / "out.parquet")
     assert list(tmp_path.iterdir()) == []

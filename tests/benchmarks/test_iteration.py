@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
-from sfumato.privacy._kernels import held, holds
+from sfumato.privacy.rules import held, holds
 from tree_partitions import TREES, small_table
 
 ROOT = Path(__file__).parents[2]

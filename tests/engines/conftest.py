@@ -17,7 +17,7 @@ from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import Engine
 from sfumato.engines.sql_engine import SQLEngine
-from sfumato.tables.frames import ArrowSource
+from sfumato.tables.columnar import ArrowSource
 
 Opener = Callable[[pa.Table], Engine]
 

@@ -14,7 +14,7 @@ from samples import sample_path
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import Engine, column_of
 from sfumato.errors import EngineError
-from sfumato.tables.frames import ArrowSource
+from sfumato.tables.columnar import ArrowSource
 from zoo import classes_of, comparable, decoded, odd_names, rows_of, zoo
 
 Opener = Callable[[pa.Table], Engine]

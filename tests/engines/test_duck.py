@@ -21,8 +21,7 @@ from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import BudgetError, EngineError
-from sfumato.tables.columnar import ParquetSource
-from sfumato.tables.frames import ArrowSource
+from sfumato.tables.columnar import ArrowSource, ParquetSource
 from zoo import classes_of, decoded
 
 

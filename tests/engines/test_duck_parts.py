@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.parts import Dealt
+from sfumato.engines.recoding import Dealt
 from sfumato.errors import EngineMemoryError
 
 TABLE = pa.table(

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_from_arrow, codes_of_table, encode_batches
-from sfumato.engines.protocol import column_of
-from sfumato.engines.results import smallest_dtype
+from sfumato.engines.protocol import column_of, smallest_dtype
 from sfumato.errors import BudgetError
 
 UTC = dt.UTC

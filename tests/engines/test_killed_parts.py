@@ -18,10 +18,10 @@ import pytest
 
 import killed_writer
 import sfumato as sf
-from sfumato.anonymization.parts import release_in_parts
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.verb import release_in_parts
 from sfumato.budget import Budget
-from sfumato.engines.parts import Parted, Work
+from sfumato.engines.recoding import Parted, Work
 from sfumato.errors import EngineError
 from sfumato.release import publish
 from sfumato.tables import Table

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from samples import sample_path
 from sfumato.budget import Budget
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import BATCH_ROWS
+from sfumato.engines.protocol import BATCH_ROWS, Codes
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError, EngineError
-from sfumato.tables.frames import ArrowSource
+from sfumato.tables.columnar import ArrowSource
 
 
 class Counted(ArrowSource):

@@ -14,8 +14,8 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
-from sfumato.anonymization import parts as solving
-from sfumato.columns import second_numbers
+from sfumato.anonymization import verb as solving
+from sfumato.columns import persons as named_persons
 from sfumato.engines.protocol import Engine
 from sfumato.quasi import proof
 from sfumato.release import anonymity
@@ -237,7 +237,7 @@ def test_what_travels_is_what_the_documentation_says(
     assert release.verified
     values, answered, statements = 4 * 40 + 3, travelled.answered, travelled.statements
     # Whether columns name persons: of DuckDB some rows are looked at, elsewhere counts alone.
-    looked = second_numbers.LOOKED_AT if kind == "duckdb" else 0
+    looked = named_persons.LOOKED_AT if kind == "duckdb" else 0
     looked += sum(len(source.class_sizes([name]).sizes) + 2 for name in source.columns)
     # Values of columns (those of the sensitive one twice), samples, parts, and a few counts.
     assert answered <= looked + values + 3 + 100 + 200 + 3 * parts + 20
@@ -271,7 +271,7 @@ def test_what_travels_of_persons_is_what_the_documentation_says(
     number = source.class_sizes(["patient"]).classes
     monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
     monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 18)
-    monkeypatch.setattr(second_numbers, "MOST_FETCHED", 50)
+    monkeypatch.setattr(named_persons, "MOST_FETCHED", 50)
     session = type(source.engine.connection.session())  # type: ignore[attr-defined]
     travelled = Travelled(monkeypatch, session)
     release = sf.anonymize(
@@ -284,7 +284,7 @@ def test_what_travels_of_persons_is_what_the_documentation_says(
     )
     assert release.verified
     # Numbers of persons do not leave their place, nor do values beside them.
-    looked = 3 * second_numbers.LOOKED_AT if kind == "duckdb" else 0
+    looked = 3 * named_persons.LOOKED_AT if kind == "duckdb" else 0
     looked += 2 * sum(len(source.class_sizes([name]).sizes) + 2 for name in source.columns)
     # Values of columns with counts, those few rows hold once more; samples, parts, sums of hashes,
     # and sizes of classes of the release.

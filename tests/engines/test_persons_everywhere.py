@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sfumato as sf
-from sfumato.columns.second_numbers import Changed, other_names, rows_of_words
+from sfumato.columns.persons import Changed, other_names, rows_of_words
 from sfumato.engines.protocol import Engine
 from sfumato.errors import ColumnError
 from sfumato.tables import Table
@@ -116,7 +116,7 @@ def test_numbers_of_other_persons_are_found_everywhere(opened: Opener) -> None:
 def test_many_numbers_of_persons_stay_where_they_are(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.columns.second_numbers.MOST_FETCHED", 5)
+    monkeypatch.setattr("sfumato.columns.persons.MOST_FETCHED", 5)
     table = admissions()
     mothers = table["patient"].to_pylist()[::-1]
     source = Table(opened(table.append_column("mum", pa.array(mothers))))
@@ -134,7 +134,7 @@ SPELLINGS = (" card-00{}", "Card {}", "CARD/{}", "n/a", None, "card\u2013{}")
 def test_second_numbers_are_found_where_the_rows_are(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.columns.second_numbers.MOST_FETCHED", 5)
+    monkeypatch.setattr("sfumato.columns.persons.MOST_FETCHED", 5)
     table = admissions()
     numbers = [int(one[1:]) for one in table["patient"].to_pylist()]
     card = [

@@ -14,11 +14,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import Engine
+from sfumato.engines.protocol import Codes, Engine
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.results import Codes
 from sfumato.errors import EngineError, ParameterError
-from sfumato.tables.frames import ArrowSource
+from sfumato.tables.columnar import ArrowSource
 from zoo import odd_names, rows_of, zoo
 
 Opener = Callable[[pa.Table], Engine]

@@ -107,12 +107,6 @@ def test_lca_of_groups_is_the_lowest_cover(rows: list[tuple[int, int]]) -> None:
         assert nodes[group] == bound.ancestors[held.pop(), level]
 
 
-def test_rows_of_weight_zero_do_not_count() -> None:
-    bound = places().bind(places().leaves, "place")
-    nodes = bound.lca([0, 4], groups=[0, 0], n_groups=1, weights=[3, 0])
-    assert nodes.tolist() == [0]
-
-
 def test_published_and_read_back() -> None:
     bound = places().bind(pa.array(["Lincoln", None, "Wichita", "San Diego"]), "place")
     nodes = np.array([0, 1, bound.ancestors[2, 2], bound.root, -1, 0])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from codetables import numbered, rows_of, sizes_of, tables
 from sfumato import kernels
 from sfumato.budget import usable_threads
-from sfumato.engines.results import smallest_dtype
-from sfumato.kernels import direct_table, hash_table
+from sfumato.engines.protocol import smallest_dtype
+from sfumato.kernels import key_tables
 from sfumato.kernels.groups import LARGEST_SPACE, Columns, histogram_of
 
 pytestmark = pytest.mark.usefixtures("by")
@@ -95,11 +95,11 @@ def test_dense_and_scattered_agree(table):
     columns = Columns.of(arrays, cardinalities)
     if columns.entries == 0:
         return
-    by_cell = direct_table.cell_histogram(columns, None, 1)
-    by_key = histogram_of(hash_table.count_keys(columns, 1))
+    by_cell = key_tables.cell_histogram(columns, None, 1)
+    by_key = histogram_of(key_tables.count_keys(columns, 1))
     assert [part.tolist() for part in by_cell] == [part.tolist() for part in by_key]
-    cell_ids, cells = direct_table.number_cells(columns, 1)
-    key_ids, keys = hash_table.number_keys(columns, True, 1)
+    cell_ids, cells = key_tables.number_cells(columns, 1)
+    key_ids, keys = key_tables.number_keys(columns, True, 1)
     assert cell_ids.tolist() == key_ids.tolist()
     assert cells == keys
 
@@ -165,17 +165,17 @@ def test_more_large_classes_than_are_listed_at_first():
 def test_many_keys_in_one_bucket_make_the_hash_table_grow():
     # Keys that scatter to the same leading bits share a bucket whatever their number.
     scattered_keys = np.arange(1, 30_000, dtype=np.uint64) << np.uint64(20)
-    keys = hash_table._gather(scattered_keys.copy())
+    keys = key_tables._gather(scattered_keys.copy())
     marks = np.array([0, 2 * len(keys)], np.int64)
     totals = np.zeros(2 * len(keys), np.uint32)
-    hash_table._count(marks, 0, 1, np.uint64(1), np.tile(scattered_keys, 2), totals)
+    key_tables._count(marks, 0, 1, np.uint64(1), np.tile(scattered_keys, 2), totals)
     assert (totals[: len(keys)] == 2).all()
     assert (totals[len(keys) :] == 0).all()
-    assert np.array_equal([hash_table.scatter(key) for key in keys[:50]], scattered_keys[:50])
+    assert np.array_equal([key_tables.scatter(key) for key in keys[:50]], scattered_keys[:50])
 
 
 def test_the_mark_of_a_free_slot_is_no_key():
-    (key,) = hash_table._gather(np.array([hash_table.FREE]))
+    (key,) = key_tables._gather(np.array([key_tables.FREE]))
     assert int(key) >= LARGEST_SPACE
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_tools import sfumato
-from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.attack import attack, join_attack

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from samples import sample_path
-from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.errors import ParameterError
 from sfumato.populations import estimators as copula
 from sfumato.populations.estimators import box_probabilities, fit_copula

@@ -16,8 +16,7 @@ from sfumato.columns.profile import ColumnFacts
 from sfumato.columns.recognise import KINDS, Recognised, recognise
 from sfumato.columns.vocabulary import words_of
 from sfumato.demo import people
-from sfumato.engines.protocol import column_of
-from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.engines.protocol import Codes, column_of, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.populations.safe_harbor import (
     RESTRICTED_AREAS,

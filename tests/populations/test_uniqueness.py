@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln
 
 from samples import sample_path
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.populations import estimators
 from sfumato.populations.estimators import pitman, population_uniqueness, snb, zayatz

@@ -17,8 +17,7 @@ from cli_tools import sfumato
 from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError
 from sfumato.privacy import Likeness, SensitiveColumn, check, compile_rules, require_reachable
-from sfumato.privacy._kernels import holds
-from sfumato.privacy.rules import recounted
+from sfumato.privacy.rules import holds, recounted
 from sfumato.web.choices import DEMANDS, Choices
 
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=30)

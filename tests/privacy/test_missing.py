@@ -23,7 +23,7 @@ from sfumato.privacy import (
     check,
     compile_rules,
 )
-from sfumato.privacy._kernels import by_entries, holds, sides_hold
+from sfumato.privacy.rules import by_entries, holds, sides_hold
 
 VALUES = 4
 INCOME = pa.array([10, 20, 30, 90, None])

@@ -31,9 +31,9 @@ from sfumato.privacy import (
     check,
     compile_rules,
 )
-from sfumato.privacy._kernels import holds
 from sfumato.privacy.check import merged_checks
 from sfumato.privacy.classes import ClassHistogram
+from sfumato.privacy.rules import holds
 
 VALUES = pa.array(["angina", "asthma", "flu", "gastritis", "ulcer"])
 TREE = taxonomy(

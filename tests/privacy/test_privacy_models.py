@@ -27,7 +27,7 @@ from sfumato.privacy import (
     require_reachable,
     with_crowd,
 )
-from sfumato.privacy._kernels import by_entries, holds, sides_hold
+from sfumato.privacy.rules import by_entries, holds, sides_hold
 
 KEY = b"0123456789abcdef"
 LETTERS = taxonomy([("a", "early"), ("b", "early"), ("early", "any"), ("c", "any")])

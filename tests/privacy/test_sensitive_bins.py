@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.privacy import DistinctDiversity, SensitiveColumn, check, compile_rules
-from sfumato.privacy._kernels import holds, sides_hold
 from sfumato.privacy.diversity import quantile_edges
 from sfumato.privacy.models import model_from_dict
+from sfumato.privacy.rules import holds, sides_hold
 
 EDGES = (15.0, 40.0)
 VALUES = pa.array([10, 12, 20, 30, 50, None])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from samples import sample_path
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ColumnError
 from sfumato.quasi.measure import measures_of
 

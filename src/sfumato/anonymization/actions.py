@@ -25,8 +25,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Step
-from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, InputError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
@@ -515,14 +515,10 @@ def shifted(
     by_entry = days[codes.column(person).astype(np.int64)]
     for at, name in enumerate(codes.columns):
         if name in columns:
-            cells = values[at].take(_indices(arrays[at]))
+            cells = values[at].take(pa.array(arrays[at].astype(np.int64)))
             values[at], numbers = ranked(moved(cells, by_entry, name))
             arrays[at] = numbers.astype(smallest_dtype(len(values[at])))
     return replace(codes, arrays=tuple(arrays), values=tuple(values))
-
-
-def _indices(codes: Any) -> pa.Array:
-    return pa.array(codes.astype(np.int64))
 
 
 def shift_step(table: Table, name: str, person: str, key: bytes, most: int) -> Step:

@@ -20,9 +20,9 @@ from sfumato.anonymization.persons import numbered, persons_in_classes
 from sfumato.anonymization.problem import Solution, largest_sets, piece_view
 from sfumato.anonymization.workload import QueryLog
 from sfumato.budget import each
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.hierarchy import Ranges
-from sfumato.hierarchy.labels import Published, as_text
+from sfumato.hierarchy.labels import as_text, same_texts
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import group_sums
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
@@ -232,7 +232,10 @@ def touched_rows(part: Solution) -> dict[str, Counter[str]]:
         starred = touched = np.zeros(groups, dtype=bool)
         if column in part.published:
             shown = part.published[column]
-            blurred = shown.blurred | ~_same_text(shown, part.problem.entries.values_of(column))
+            values = as_text(part.problem.entries.values_of(column))
+            first = values.take(pa.array(shown.order[shown.low]))
+            # A range of one value does not read like that value.
+            blurred = shown.blurred | ~np.asarray(same_texts(shown.labels, first))
             # More than one star where the column holds one itself.
             stars = np.asarray(
                 pc.fill_null(pc.match_substring_regex(shown.labels, r"^\*+$"), False)
@@ -246,13 +249,6 @@ def touched_rows(part: Solution) -> dict[str, Counter[str]]:
             {verb: int(part.sizes[where].sum()) for verb, where in rows.items()}
         )
     return found
-
-
-def _same_text(shown: Published, values: pa.Array) -> Array:
-    """Whether each entry reads like the first value it covers: a range of one value does not."""
-    first = as_text(values).take(pa.array(shown.order[shown.low]))
-    both_null = pc.and_(shown.labels.is_null(), first.is_null())
-    return np.asarray(pc.or_(both_null, pc.fill_null(pc.equal(shown.labels, first), False)))
 
 
 def in_words(touched: Mapping[str, int], total: int) -> str:

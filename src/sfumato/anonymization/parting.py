@@ -17,19 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.anonymization.actions import new_values, ranked
-from sfumato.anonymization.pipeline import shapes_of
+from sfumato.anonymization.preparing import shapes_of
 from sfumato.anonymization.problem import Shape
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_of_table
-from sfumato.engines.parts import Cut, Parting
-from sfumato.engines.protocol import asks_sql
-from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.engines.protocol import Codes, asks_sql, smallest_dtype
+from sfumato.engines.recoding import Cut, Parting
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Rules, SensitiveColumn, compile_rules, require_reachable
-from sfumato.privacy._kernels import holds
+from sfumato.privacy.rules import holds
 from sfumato.tables import Table
 
 if TYPE_CHECKING:
@@ -295,7 +294,8 @@ def _axis(sample: pa.Table, whole: Whole, request: Request, name: str) -> _Axis 
     """A quasi-identifier as sampled rows lie on it; None where it cannot be cut."""
     own = codes_of_table(sample.select([name]))
     values, codes = own.values[0], own.arrays[0].astype(np.int64)
-    if len(values) < 2 or values.type in _uncut() or name in whole.changed:
+    uncut = (pa.null(), pa.binary(), pa.large_binary())
+    if len(values) < 2 or values.type in uncut or name in whole.changed:
         return None  # values that actions make equal stay together
     weights = [request.weights.get(column, 1.0) for column in request.qi_columns]
     priority = request.weights.get(name, 1.0) / max(weights) if request.weights else 0.0
@@ -329,10 +329,6 @@ def _tree_axis(name: str, shape: EncodedHierarchy, codes: Array, priority: float
     values = shape.values.take(indices(at))
     return _Axis(name, shape.position[codes].astype(np.int64), line, edges, values,
                  not rising, priority)  # fmt: skip
-
-
-def _uncut() -> tuple[pa.DataType, ...]:
-    return (pa.null(), pa.binary(), pa.large_binary())
 
 
 def _best_cut(

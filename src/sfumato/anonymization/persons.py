@@ -22,26 +22,24 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
-    named_by,
-    naming_columns,
-    published_names,
-    refused_names,
-)
-from sfumato.columns.profile import FEW
-from sfumato.columns.recognise import Recognised
-from sfumato.columns.second_numbers import (
     Changed,
     alike_persons,
     known_persons,
+    named_by,
+    naming_columns,
     not_compared,
     numbers_of_persons,
     other_names,
     perhaps_persons,
+    published_names,
+    refused_names,
     rows_of_words,
     shared_values,
 )
+from sfumato.columns.profile import FEW
+from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
-from sfumato.engines.results import Codes, beginnings, smallest_dtype
+from sfumato.engines.protocol import Codes, beginnings, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy.labels import Published, as_text
 from sfumato.hierarchy.tree import Array

@@ -1,82 +1,90 @@
-"""From a table and a request to solutions: prepare the problem, solve it set by set.
+"""From a table and a request to solutions: set by set, or around the groups of an earlier release.
 
 Sets of quasi-identifiers without a common column are anonymized one by one: each blurs only its own
-columns, so neither pays for the other. Sets that share columns are solved so that the promise holds
-for each of them (see `several_sets`; full-domain recoding judges every set itself). Only where that
-is not possible they are solved as their union: whatever holds for the classes of a union holds for
-the classes of each of its parts, since those are unions of classes and all models are monotone. The
-result says how it was.
+columns, so neither pays for the other. Only where nothing else is possible sets are solved as their
+union: whatever holds for the classes of a union holds for the classes of each of its parts, since
+those are unions of classes and all models are monotone. The result says how it was.
 
-For k-map the people of a population become entries of the problem, beside the rows to be released.
-A group of rows and people shows what covers both, so at least its people match what is shown: a
-group with k people keeps k-map, whatever the method. Which entries are people is told to the rules
-as one more sensitive column, so that every method that obeys rules obeys this one (see
-`sfumato.privacy.with_crowd`). Afterwards the people are taken out again.
+Sets that share columns are solved apart where they differ (`solve_apart`; full-domain recoding
+judges every set itself). The promise is about each set, not about their union, which asks for more:
+whoever knows age and zip code does not know age and job. But a shared column is published once, so
+the sets cannot be solved one by one either. They are solved in two stages:
+
+1. The *shared* columns (those of two sets or more) are grouped so that each group has at least K
+   rows, K being larger than k, and satisfies all other rules.
+2. Within these groups every set blurs its own columns, as if the other sets did not exist.
+
+The classes of a set are unions of the groups of its second stage. Each of those satisfies the
+rules, and all models are monotone; so the promise holds for every set. A small K keeps shared
+columns precise and leaves few rows to tell the own columns apart, a large K does the opposite: the
+K of least loss is searched for. Where the union loses less (its groups fit all columns at once),
+the union is taken.
+
+Groups of an earlier release can be kept for the rows of another table (`keep_groups`). A row goes
+to the group whose labels hold all its values. A group that does not satisfy the rules with the rows
+it gets now is not shown. The rows that are left over (values nobody had before, groups that have
+become too small) are grouped anew by the method, among themselves; where not even all of them
+together satisfy the rules, they are left out.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.anonymization.actions import Merged, date_columns, days_of, ranked, shifted
+from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.linkable import require_countable, solve_linkable
-from sfumato.anonymization.methods.earlier import keep_groups
-from sfumato.anonymization.persons import Persons
-from sfumato.anonymization.persons import read as read_persons
+from sfumato.anonymization.preparing import prepare, with_people, without_people
 from sfumato.anonymization.problem import (
     KeptGroups,
     Problem,
     Shape,
     Solution,
+    group_view,
     grouped,
     largest_sets,
+    lifted,
+    nothing_left,
+    only,
+    releasable,
+    sensitive_of,
 )
+from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
-from sfumato.anonymization.several_sets import shared_columns, solve_apart
-from sfumato.anonymization.suppression import lifted, nothing_left, only, releasable
-from sfumato.budget import Budget, each
-from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import column_of
-from sfumato.engines.results import Codes, smallest_dtype
-from sfumato.errors import ColumnError, ParameterError, PromiseError, spell
-from sfumato.hierarchy import Limit, Ranges, ValueSets, infer
+from sfumato.budget import Budget
+from sfumato.engines.protocol import Codes
+from sfumato.errors import PromiseError, spell
+from sfumato.hierarchy import Hierarchy, Published, Ranges, ValueSets
+from sfumato.hierarchy.labels import STAR, as_text
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels import group_sums
+from sfumato.kernels import class_ids, group_sums, representatives
 from sfumato.privacy import (
-    SensitiveColumn,
+    Rules,
     compares,
-    compile_rules,
-    require_reachable,
-    smaller_k,
-    with_crowd,
-    with_persons,
 )
+from sfumato.privacy.rules import groups_hold
+from sfumato.release.label_matching import Reading
+from sfumato.release.recoding import Recoding
 from sfumato.tables import Table
-from sfumato.wording import counted, noun
+from sfumato.utility import column_losses
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.anonymization.parting import Whole
 
 __all__ = [
     "components",
-    "in_common_codes",
-    "prepare",
+    "keep_groups",
     "released",
-    "shape_of",
-    "shapes_of",
+    "shared_columns",
     "solve",
+    "solve_apart",
     "stay_within",
-    "with_people",
-    "without_people",
 ]
-
 
 Sets = tuple[tuple[str, ...], ...]
 AGAIN = 20
@@ -141,250 +149,6 @@ def _solved(
     if request.missing == "own-class":
         _keep_missing_apart(problem, solution, request.method)
     return replace(solution, solves=replace(problem, sets=sets))
-
-
-def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None = None) -> Problem:
-    """The problem to solve; only distinct combinations with their counts leave the engine.
-
-    With `whole` it is the problem of a part, in the codes, shapes and rules of the whole.
-    """
-    budget.progress("counting combinations")
-    names = dict.fromkeys((*request.qi_columns, *request.sensitive))
-    if request.target is not None:
-        names[request.target] = None  # a target that is kept as it is still steers the cuts
-    if whole is not None:
-        return _part(table, tuple(names), whole, request, budget)
-    persons = _persons(table, request, tuple(names), budget)
-    if persons is None:
-        original = entries = table.classes(tuple(names), budget=budget)
-        merged = None
-        if any(name in request.actions for name in names):
-            merged = Merged.of(original, request.actions)
-            entries = merged.entries
-    else:
-        original, merged, whose = persons
-        entries = whose.entries
-    crowd = None
-    if request.population is not None:
-        entries, crowd = in_common_codes(entries, _people(request, budget))
-    if persons is None:
-        columns = {
-            name: SensitiveColumn.of(entries.column(name), entries.counts, entries.values_of(name))
-            for name in request.sensitive
-        }
-        rules, number, counted = compile_rules(request.models, columns), entries.rows, "rows"
-    else:
-        columns, rules = whose.columns, whose.rules(request.models)
-        number, counted = whose.number, "persons"
-    if rules.k > number:
-        raise ParameterError(
-            f"k = {rules.k:,} is larger than the table, which has "
-            f"{number:,} {noun(counted, number)}",
-            where=table.name,
-            remedy=smaller_k(number),
-        )
-    require_reachable(request.models, columns, number, counted=counted)
-    if persons is None:
-        held = _rows_of_values(entries, request.qi_columns)
-    else:
-        held = whose.holders(request.qi_columns)
-    values = {name: entries.values_of(name) for name in request.qi_columns}
-    shapes, reasons = shapes_of(request, values, held, max(rules.k, request.k_map or 0))
-    return Problem(
-        entries=entries,
-        qi=request.qi_columns,
-        sensitive=request.sensitive,
-        shapes=shapes,
-        rules=rules,
-        weights=_weights(request),
-        limits=_limits(request, shapes, held),
-        options=_options(request, shapes),
-        budget=budget,
-        seed=request.seed,
-        crowd=crowd,
-        person=None if persons is None else request.person,
-        histories=None if persons is None else whose.wide,
-        apart=_lacking(entries, request) if request.missing == "own-class" else None,
-        wildcards=request.missing == "wildcard",
-        original=original,
-        merged=merged,
-        inferred=reasons,
-        held=held,
-    )
-
-
-def _lacking(entries: Codes, request: Request) -> Array:
-    """A number for what each entry lacks of the quasi-identifiers: 0 where nothing is missing."""
-    lacks = np.zeros(entries.entries, dtype=np.int64)
-    for name in request.qi_columns:
-        null = np.asarray(entries.values_of(name).is_null())
-        pattern = 2 * lacks + null[entries.column(name)]
-        lacks = np.unique(np.append(pattern, 0), return_inverse=True)[1][:-1]
-    return lacks
-
-
-def _persons(
-    table: Table, request: Request, names: tuple[str, ...], budget: Budget
-) -> tuple[Codes, Merged | None, Persons] | None:
-    """The entries and whose they are; None where rows are counted, since each is a person's."""
-    if request.person is None:
-        return None
-    (person,) = table.require([request.person])
-    kept = request.shift_dates or request.linkable
-    if len(table.values(person).values[0]) == table.rows and not kept:
-        return None
-    wide = table.classes((*names, person), budget=budget)
-    parts = request.linkable or _parts_rows(request)
-    moved = None
-    if request.shift_dates and request.key is not None:
-        days = days_of(wide.values_of(person), request.key, request.shift_days)
-        moved = shifted(wide, person, date_columns(table, request.dropped), days)
-    note = table.engine.note if isinstance(table.engine, MemoryEngine) else None
-    return read_persons(
-        wide, person, request.sensitive, request.actions, parts=parts, moved=moved, note=note
-    )
-
-
-def _parts_rows(request: Request) -> bool:
-    """Whether rows of one combination may go to different groups."""
-    parted = request.chosen.parts or bool(request.options.get("relaxed"))
-    return parted or len(largest_sets(request.qi)) > 1
-
-
-def _part(
-    table: Table, names: tuple[str, ...], whole: Whole, request: Request, budget: Budget
-) -> Problem:
-    """The problem of a part; its rows were changed by actions before."""
-    rules, person, wide = whole.rules, None, None
-    if whole.persons is None:
-        original = table.classes(names, budget=budget)
-        entries = whole.coded(original)
-        held = _rows_of_values(entries, [*whole.open])
-    else:
-        (person,) = table.require([request.person])
-        wide = table.classes((*names, person), budget=budget)
-        original, _, whose = read_persons(
-            wide, person, request.sensitive, {}, parts=_parts_rows(request)
-        )
-        entries = whole.coded(whose.entries)
-        rules = with_persons(rules, whose.runs, whose.persons, whose.pairs)
-        held = replace(whose, entries=entries).holders([*whole.open])
-    held = {**{name: whole.held[name] for name in request.qi_columns}, **held}
-    k = whole.rules.k
-    shapes = {
-        name: whole.shapes.get(name)
-        or shape_of(request, name, entries.values_of(name), held[name], k)[0]
-        for name in request.qi_columns
-    }
-    return Problem(
-        entries=entries,
-        qi=request.qi_columns,
-        sensitive=request.sensitive,
-        shapes=shapes,
-        rules=rules,
-        weights=_weights(request),
-        limits=_limits(request, shapes, {n: held[n] for n in held if n not in whole.open}),
-        options=_options(request, shapes),
-        budget=budget,
-        seed=request.seed,
-        person=person,
-        histories=wide,
-        original=original,
-        held=held,
-        part=True,
-    )
-
-
-def _limits(
-    request: Request, shapes: Mapping[str, Shape], held: Mapping[str, Array]
-) -> Mapping[str, Limit]:
-    """How far columns may be blurred at most."""
-    if request.boundaries is None:
-        return {}
-    # whoever verifies a release counts rows of the whole table: neither persons nor a part's rows
-    rows = held if request.person is None else None
-    limits: dict[str, Limit] = request.boundaries.limits(shapes, rows)
-    for limit in limits.values():
-        if isinstance(limit.shape, Ranges):
-            limit.shape.widest = math.inf if limit.max_width is None else limit.max_width
-            limit.shape.intervals = limit.interval
-    return limits
-
-
-def _people(request: Request, budget: Budget) -> Codes:
-    """The population's combinations of quasi-identifiers, changed as those of the table are."""
-    assert request.population is not None
-    budget.progress("counting the population")
-    people = request.population.classes(request.qi_columns, budget=budget)
-    if people.rows < (request.k_map or 0):
-        raise ParameterError(
-            f"k-map with k = {request.k_map:,} cannot be reached: the population has "
-            f"{people.rows:,} people",
-            where=request.population.name,
-            remedy=f"Ask for {spell('k_map', people.rows)} at most."
-            if people.rows
-            else "Give a table of people.",
-        )
-    actions = {name: a for name, a in request.actions.items() if name in request.qi_columns}
-    return Merged.of(people, actions).entries if actions else people
-
-
-def _weights(request: Request) -> Mapping[str, float]:
-    """Weights given by the user; those of the workload where none was given."""
-    if request.workload is None:
-        return dict(request.weights)
-    return {**request.workload.weights(request.qi_columns), **request.weights}
-
-
-def _options(request: Request, shapes: Mapping[str, Shape]) -> Mapping[str, Any]:
-    """The method's options, with the cuts of the workload for methods that make cuts."""
-    if request.workload is None or "cuts" not in request.chosen.options:
-        return request.options
-    return {"cuts": request.workload.cuts(shapes), **request.options}
-
-
-def _rows_of_values(entries: Codes, names: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
-    """How many rows hold each value of some columns."""
-
-    def held(name: str) -> npt.NDArray[np.int64]:
-        return group_sums(entries.column(name), len(entries.values_of(name)), entries.counts)
-
-    cells = entries.entries * len(names)
-    return dict(zip(names, each(held, names, cells), strict=True))
-
-
-def shapes_of(
-    request: Request, columns: Mapping[str, pa.Array], held: Mapping[str, Array], k: int
-) -> tuple[dict[str, Shape], dict[str, str]]:
-    """How columns of these values may be blurred, and why inferred trees look as they do."""
-    shapes: dict[str, Shape] = {}
-    reasons: dict[str, str] = {}
-    for name, values in columns.items():
-        shapes[name], why = shape_of(request, name, values, held[name], k)
-        if why is not None:
-            reasons[name] = why
-    return shapes, reasons
-
-
-def shape_of(
-    request: Request, name: str, values: pa.Array, held: Array, k: int
-) -> tuple[Shape, str | None]:
-    """How a column may be blurred, given the rows of each value; why, where a tree is inferred."""
-    codes = name in request.categorical
-    if name in request.trees:
-        return request.trees[name].bind(values, name), None
-    bound = {} if request.boundaries is None else request.boundaries.columns.get(name, {})
-    ranges = bool(bound) and "marks" not in bound and not request.chosen.needs_trees
-    if request.infers_trees and not ranges:
-        hierarchy, why = infer(name, values, held, categorical=codes, k=k)
-        return hierarchy.bind(values, name), why
-    if _ordered(values) and not codes:
-        return Ranges(values, name, None if request.exact_ends else held, k), None
-    return ValueSets(values, name), None
-
-
-def _ordered(values: pa.Array) -> bool:
-    return column_of("", values.type).ordered
 
 
 def released(problem: Problem, request: Request) -> Solution:
@@ -478,103 +242,400 @@ def stay_within(problem: Problem, solution: Solution, name: str) -> None:
             )
 
 
-WHO = "\0who"
-"""The column that tells rows from people."""
-ROW, PERSON, NOBODY = 0, 1, 2
+def keep_groups(
+    problem: Problem,
+    recoding: Recoding,
+    trees: Mapping[str, Hierarchy],
+    solve: Callable[[Problem], Solution],
+    *,
+    stars: bool = False,
+) -> Solution:
+    """The solution that keeps the groups of an earlier release where it can.
 
-
-def in_common_codes(entries: Codes, people: Codes) -> tuple[Codes, Codes]:
-    """Entries and people with one numbering of the values of the people's columns.
-
-    Raises
-    ------
-    ColumnError
-        If a column has another type in the population, so that no value could be the same.
+    With `stars` the method stars cells and shows all others as they are.
     """
-    mine = dict(zip(entries.columns, zip(entries.arrays, entries.values, strict=True), strict=True))
-    theirs = []
-    values = []
-    for name, codes in zip(people.columns, people.arrays, strict=True):
-        own = mine[name][1]
-        other = _of_type(people.values_of(name), own.type, name)
-        distinct, numbers = ranked(pa.concat_arrays([own, other]))
-        width = smallest_dtype(len(distinct))
-        mine[name] = (numbers[: len(own)][mine[name][0]].astype(width), distinct)
-        theirs.append(numbers[len(own) :][codes].astype(width))
-        values.append(distinct)
-    arrays = tuple(array for array, _ in mine.values())
-    return (
-        replace(entries, arrays=arrays, values=tuple(distinct for _, distinct in mine.values())),
-        replace(people, arrays=tuple(theirs), values=tuple(values)),
+    held = recoding.holding(problem.entries.select(problem.qi), trees, problem.rules.k)
+    stays = held.group >= 0
+    if stays.any():
+        sensitive = sensitive_of(problem)
+        good = groups_hold(held.group, len(recoding), problem.counts, sensitive, problem.rules)
+        stays &= good[held.group]
+    used, group = np.unique(held.group[stays], return_inverse=True)
+    new = _regrouped(problem, ~stays, solve)
+    solution = _joined(problem, stays, group, len(used), new)
+    labels = dict(zip(recoding.columns, recoding.groups[used].T, strict=True))
+    if stars:
+        starred = {name: _starred(recoding, name, shown, new) for name, shown in labels.items()}
+        solution = replace(solution, starred=starred)
+    else:
+        published = {}
+        for name, shown in labels.items():
+            texts, reading = recoding.labels[name], held.readings[name]
+            cells = _earlier_cells(problem.shapes[name], texts, reading, shown)
+            published[name] = cells if new is None else _both(cells, new.published[name])
+        solution = replace(solution, published=published)
+    if new is not None:
+        solution = replace(solution, details=new.details, left_out=new.left_out)
+    return replace(solution, like=_told(problem, recoding, solution))
+
+
+def _regrouped(
+    problem: Problem, rest: Array, solve: Callable[[Problem], Solution]
+) -> Solution | None:
+    """New groups for the entries that no earlier group can show; None where there can be none.
+
+    They are measured against the distribution of all rows, as the others are.
+    """
+    if not rest.any():
+        return None
+    left = replace(only(problem, rest), rules=problem.rules)
+    one = np.zeros(left.entries.entries, dtype=np.int64)
+    if not groups_hold(one, 1, left.counts, sensitive_of(left), left.rules)[0]:
+        return None
+    return solve(left)
+
+
+def _joined(
+    problem: Problem, stays: Array, group: Array, count: int, new: Solution | None
+) -> Solution:
+    """Earlier groups first, then new ones; entries that have neither are left out."""
+    groups = np.full(len(stays), -1, dtype=np.int32)
+    groups[stays] = group
+    if new is None:
+        return Solution(groups)
+    rest = np.flatnonzero(~stays)
+    numbers = np.where(new.groups < 0, -1, new.groups + count).astype(np.int32)
+    facts: dict[str, Any] = {"stopped_by": new.stopped_by, "warnings": new.warnings}
+    if new.entry is None or new.rows is None:
+        groups[rest] = numbers
+        return Solution(groups, **facts)
+    kept = np.flatnonzero(stays)
+    entry = np.r_[kept, rest[new.entry]]
+    order = np.argsort(entry, kind="stable")
+    return Solution(
+        np.r_[groups[kept], numbers][order],
+        entry=entry[order],
+        rows=np.r_[problem.counts[kept], new.rows][order],
+        **facts,
     )
 
 
-def _of_type(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
-    try:
-        return values.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ColumnError(
-            f"column `{name}` is {values.type} in the population and {wanted} in the table",
-            remedy="Give both tables the same type, e.g. by reading them from the same format.",
-        ) from None
+def _told(problem: Problem, recoding: Recoding, solution: Solution) -> KeptGroups:
+    """What was kept and what is new, by the labels shown: a new group may show earlier ones."""
+    rows = solution.rows_of_pieces(problem)
+    seen = solution.groups >= 0
+    groups, at = np.unique(solution.groups[seen], return_inverse=True)
+    held = np.bincount(at, rows[seen], len(groups)).astype(np.int64)
+    earlier = {tuple(group.values()) for group in recoding}
+    shown = _combinations(problem, recoding.columns, solution, groups)
+    kept = np.array([labels in earlier for labels in shown], dtype=bool)
+    different = set(shown)
+    return {
+        "release": recoding.name,
+        "groups": len(recoding),
+        "groups_kept": len(different & earlier),
+        "rows_in_kept_groups": int(held[kept].sum()),
+        "new_groups": len(different - earlier),
+        "rows_in_new_groups": int(held[~kept].sum()),
+        "rows_left_out": problem.rows - int(held.sum()),
+    }
 
 
-def with_people(problem: Problem, k: int) -> Problem:
-    """The problem with the people of its population among its entries.
+def _combinations(
+    problem: Problem, columns: Sequence[str], solution: Solution, groups: Array
+) -> list[tuple[str | None, ...]]:
+    """The labels that each group shows."""
+    entry = solution.entry_of_piece
+    one = np.zeros(int(groups.max(initial=-1)) + 2, dtype=np.int64)
+    one[solution.groups] = entry  # rows left out write to the last place, which is no group
+    texts = []
+    for name in columns:
+        if name in solution.published:
+            published = solution.published[name]
+            cells = published.labels.take(pa.array(published.codes[groups])).to_pylist()
+        else:
+            values = as_text(problem.entries.values_of(name))
+            cells = values.take(pa.array(problem.entries.column(name)[one[groups]])).to_pylist()
+            starred = solution.starred[name][groups].tolist()
+            cells = [STAR if star else cell for star, cell in zip(starred, cells, strict=True)]
+        texts.append(cells)
+    return list(zip(*texts, strict=True))
+
+
+def _starred(recoding: Recoding, name: str, shown: Array, new: Solution | None) -> Array:
+    """Which groups star a column."""
+    stars = np.array([bool(t and not t.strip(STAR)) for t in recoding.labels[name]])
+    if new is None:
+        return np.asarray(stars[shown])
+    groups = int(new.groups.max(initial=-1)) + 1
+    more = new.starred.get(name, np.zeros(groups, dtype=bool))
+    return np.asarray(np.r_[stars[shown], more[:groups]])
+
+
+def _earlier_cells(
+    shape: Shape, texts: Sequence[str | None], reading: Reading, shown: Array
+) -> Published:
+    """What the kept groups publish of a column: the labels they had, and the values these cover."""
+    used, codes = np.unique(shown, return_inverse=True)
+    labels = pa.array([texts[label] for label in used], pa.string())
+    low, high, order = _covered(shape, reading, used)
+    sizes = high - low + 1
+    if isinstance(shape, Ranges):
+        place = shape.position[order]
+        loss = shape.loss(place[low], place[high])
+    else:
+        loss = (sizes - 1) / max(shape.size - 1, 1)
+    values = as_text(shape.values).take(pa.array(order[low]))
+    itself = [a == b for a, b in zip(labels.to_pylist(), values.to_pylist(), strict=True)]
+    blurred = (sizes > 1) | ~np.array(itself, dtype=bool)
+    return Published(codes.astype(np.int32), labels, loss, loss, loss, low, high, order, blurred)
+
+
+def _covered(shape: Shape, reading: Reading, used: Array) -> tuple[Array, Array, Array]:
+    """The values that labels cover, as runs of one order where they are, else as sets."""
+    order = np.arange(shape.size) if isinstance(shape, ValueSets) else shape.order
+    if reading.members is None and np.array_equal(reading.place[order], np.arange(shape.size)):
+        return reading.low[used], reading.high[used], order
+    sets = [reading.codes(label) for label in used]
+    ends = np.cumsum([len(codes) for codes in sets])
+    members = np.concatenate([*sets, np.zeros(0, np.int64)]).astype(np.int64)
+    return np.r_[0, ends[:-1]].astype(np.int64)[: len(sets)], ends.astype(np.int64) - 1, members
+
+
+def _both(earlier: Published, new: Published) -> Published:
+    """Earlier cells, then new ones; a cell that both show is one."""
+    texts = {text: at for at, text in enumerate(earlier.labels.to_pylist())}
+    into: list[int] = []
+    more: list[int] = []
+    for at, text in enumerate(new.labels.to_pylist()):
+        into.append(texts.get(text, len(earlier.labels) + len(more)))
+        if text not in texts:
+            more.append(at)
+    added = np.array(more, dtype=np.int64)
+    numbers = np.append(np.array(into, dtype=np.int32), -1)
+    low, high, order = _runs(earlier, new, added)
+    return Published(
+        codes=np.r_[earlier.codes, numbers[new.codes]].astype(np.int32),
+        labels=pa.concat_arrays([earlier.labels, new.labels.take(pa.array(added))]),
+        loss=np.r_[earlier.loss, new.loss[added]],
+        height_loss=np.r_[earlier.height_loss, new.height_loss[added]],
+        domain_loss=np.r_[earlier.domain_loss, new.domain_loss[added]],
+        low=low,
+        high=high,
+        order=order,
+        blurred=np.r_[earlier.blurred, new.blurred[added]],
+    )
+
+
+def _runs(earlier: Published, new: Published, added: Array) -> tuple[Array, Array, Array]:
+    """What the cells of both cover: runs of the common order, or sets one after the other."""
+    whole = len(np.unique(new.order)) == len(new.order)
+    if whole and np.array_equal(earlier.order, new.order):
+        return np.r_[earlier.low, new.low[added]], np.r_[earlier.high, new.high[added]], new.order
+    sets = [
+        shown.order[shown.low[at] : shown.high[at] + 1]
+        for shown, entries in ((earlier, range(len(earlier.low))), (new, added))
+        for at in entries
+    ]
+    ends = np.cumsum([len(codes) for codes in sets]).astype(np.int64)
+    return np.r_[np.int64(0), ends[:-1]], ends - 1, np.concatenate(sets)
+
+
+Solve = Callable[[Problem], Solution]
+CHOOSING = {"mondrian": "mondrian"}
+"""The method that chooses K, by the method that is used then; a fast one where not listed."""
+FAST = "lattice"
+
+
+def shared_columns(sets: Sets) -> tuple[str, ...]:
+    """Columns of two sets or more, in the order given.
+
+    Examples
+    --------
+    >>> shared_columns([("age", "zip"), ("age", "job")])
+    ('age',)
+    """
+    names = dict.fromkeys(name for names in sets for name in names)
+    return tuple(name for name in names if sum(name in one for one in sets) > 1)
+
+
+def solve_apart(problem: Problem, sets: Sets, name: str) -> Solution:
+    """The better of two solutions: the sets apart in two stages, or their union.
 
     Parameters
     ----------
-    k
-        How many people every group must match.
+    problem
+        About all columns of the sets together.
+    sets
+        No set is part of another, and every set shares a column with some other.
+    name
+        The method.
     """
-    crowd = problem.crowd
-    assert crowd is not None
-    rules = with_crowd(problem.rules, k)
-    nowhere = rules.mapped + NOBODY
-    arrays = []
-    for name, codes in zip(problem.entries.columns, problem.entries.arrays, strict=True):
-        if name in problem.qi:
-            arrays.append(np.concatenate([codes, crowd.column(name)]))
-            continue
-        # people have no sensitive value: they are counted where no rule looks
-        none = nowhere - int(rules.offsets[problem.sensitive.index(name)])
-        width = smallest_dtype(none + 1)
-        arrays.append(np.concatenate([codes.astype(width), np.full(crowd.entries, none, width)]))
-    people = np.r_[np.zeros(problem.entries.entries, bool), np.ones(crowd.entries, bool)]
-    who = np.where(people, PERSON, ROW).astype(np.uint8)
-
-    name = WHO
-    while name in problem.entries.columns:
-        name += "\0"
-    entries = Codes(
-        (*problem.entries.columns, name),
-        (*arrays, who),
-        (*problem.entries.values, pa.array(["row", "person", "nobody"])),
-        np.concatenate([problem.counts, crowd.row_counts]),
-        len(people),
-    )
-    return replace(
-        problem,
-        entries=entries,
-        sensitive=(*problem.sensitive, name),
-        rules=rules,
-        crowd=None,
-        people=people,
-    )
+    solve = method(name).solve
+    fast = method(CHOOSING.get(name, FAST)).solve
+    union = solve(replace(problem, budget=problem.budget.part(0.5)))
+    union_loss = _loss(problem, union)
+    found = _best_size(problem, sets, fast)
+    if fast is not solve and not problem.budget.spent():
+        found = _Stages.of(problem, sets, found.size, solve)
+    told = {
+        "shared": list(shared_columns(sets)),
+        "loss": min(found.loss, union_loss),
+        "loss_in_two_stages": found.loss,
+        "loss_of_union": union_loss,
+    }
+    if found.loss >= union_loss:
+        return replace(union, details={**union.details, "several_sets": {**told, "by": "union"}})
+    return replace(found.solution(), details={"several_sets": {**told, "by": "two stages"}})
 
 
-def without_people(solution: Solution, rows: int) -> Solution:
-    """The solution for the first so many entries, which are the rows to be released."""
-    entry = solution.entry
-    kept = solution.entry_of_piece < rows
-    groups = solution.groups[kept]
-    used, numbers = np.unique(groups[groups >= 0], return_inverse=True)
-    closed = np.full(len(groups), -1, dtype=np.int32)
-    closed[groups >= 0] = numbers
-    return replace(
-        solution,
-        groups=closed,
-        published={name: shown.take(used) for name, shown in solution.published.items()},
-        entry=None if entry is None else entry[kept],
-        rows=None if solution.rows is None else solution.rows[kept],
+@dataclass(frozen=True, eq=False)
+class _Stages:
+    """Rows in pieces, and the group of each piece in every stage.
+
+    Attributes
+    ----------
+    size
+        Least rows of a group of shared columns.
+    entry, rows
+        The entry each piece is of, and its rows.
+    groups, published
+        For each stage the group of each piece, and what a group shows of the stage's columns.
+    """
+
+    problem: Problem
+    size: int
+    entry: Array
+    rows: Array
+    groups: tuple[Array, ...]
+    published: tuple[Mapping[str, Published], ...]
+    loss: float
+    stopped_by: str | None
+
+    @classmethod
+    def of(cls, problem: Problem, sets: Sets, size: int, solve: Solve) -> _Stages:
+        """Group the shared columns, then the own columns of every set within."""
+        shared = shared_columns(sets)
+        whole = np.arange(problem.entries.entries)
+        start = cls(problem, size, whole, problem.counts, (), (), 0.0, None)
+        own = [tuple(name for name in names if name not in shared) for names in sets]
+        own = [names for names in own if names]
+        share = 1 / (len(own) + 1)
+        stages = start._with(shared, solve, problem.rules._replace(k=size), share)
+        for at, names in enumerate(own):
+            stages = stages._with(names, solve, problem.rules, 1 / (len(own) - at))
+        weights = sum(problem.weight(name) for name in problem.qi)
+        return replace(stages, loss=stages.loss / weights if weights else 0.0)
+
+    def _with(self, columns: tuple[str, ...], solve: Solve, rules: Rules, share: float) -> _Stages:
+        """One more stage, within the groups of shared columns if there are any yet.
+
+        It may take a share of the time that is left.
+        """
+        whole = self.problem
+        others = [n for n in whole.entries.columns if n not in whole.qi]
+        pieces = whole.entries.select([*columns, *others]).take(self.entry)
+        pieces = replace(pieces, counts=self.rows)
+        merged, apart = _merged(pieces, self.groups[0] if self.groups else None)
+        part = replace(
+            whole,
+            entries=merged.entries,
+            qi=columns,
+            shapes={name: whole.shapes[name] for name in columns},
+            rules=rules,
+            weights={n: w for n, w in whole.weights.items() if n in columns},
+            options=_options_about(whole.options, columns),
+            apart=apart,
+            people=None,
+            budget=whole.budget.part(share),
+        )
+        found = solve(part)
+        groups, owner, rows, _ = merged.expanded(found.groups, found.entry, found.rows)
+        owner = np.arange(len(self.entry)) if owner is None else owner
+        return replace(
+            self,
+            entry=self.entry[owner],
+            rows=self.rows if rows is None else rows,
+            groups=(*(earlier[owner] for earlier in self.groups), groups),
+            published=(*self.published, found.published),
+            loss=self.loss + _loss(part, found, mean=False),
+            stopped_by=self.stopped_by or found.stopped_by,
+        )
+
+    def solution(self) -> Solution:
+        """Pieces that show the same in every stage are a group."""
+        arrays = tuple(groups.astype(np.uint32) for groups in self.groups)
+        sizes = tuple(int(groups.max(initial=0)) + 1 for groups in self.groups)
+        ids, count = class_ids(arrays, sizes, entries=len(self.entry))
+        first = np.asarray(representatives(ids, count), dtype=np.int64)
+        published = {
+            name: shown.take(groups[first])
+            for groups, stage in zip(self.groups, self.published, strict=True)
+            for name, shown in stage.items()
+        }
+        parted = len(self.entry) > self.problem.entries.entries
+        return Solution(
+            np.asarray(ids).astype(np.int32),
+            published,
+            entry=self.entry if parted else None,
+            rows=self.rows if parted else None,
+            stopped_by=self.stopped_by,
+        )
+
+
+def _best_size(problem: Problem, sets: Sets, solve: Solve) -> _Stages:
+    """The two stages of least loss among K = k, 2k, 4k, … up to all rows.
+
+    The loss falls and rises again, up to small bumps, so that only some sizes are tried.
+    """
+    tried: dict[int, _Stages] = {}
+    own = problem.counts if problem.people is None else problem.counts[~problem.people]
+    rows = int(own.sum())
+
+    def at(step: int) -> float:
+        if step not in tried:
+            size = min(problem.rules.k * 2**step, rows)
+            tried[step] = _Stages.of(problem, sets, size, solve)
+        return tried[step].loss
+
+    low, high = 0, max(1, (rows // problem.rules.k).bit_length())
+    while high - low > 2:
+        middle = (low + high) // 2
+        if at(middle) <= at(middle + 1):
+            high = middle + 1
+        else:
+            low = middle
+    best = min(range(low, high + 1), key=at)
+    return tried[best]
+
+
+def _merged(pieces: Codes, apart: Array | None) -> tuple[Merged, Array | None]:
+    """Equal pieces as one entry, those in different groups of shared columns apart."""
+    arrays = list(pieces.arrays)
+    sizes = [int(codes.max(initial=0)) + 1 for codes in arrays]  # people have a code of their own
+    if apart is not None:
+        arrays.append(apart.astype(np.uint32))
+        sizes.append(int(apart.max(initial=0)) + 1)
+    ids, count = class_ids(tuple(arrays), tuple(sizes), entries=pieces.entries)
+    first = np.asarray(representatives(ids, count), dtype=np.int64)
+    entries = replace(
+        pieces.take(first), counts=np.asarray(group_sums(ids, count, pieces.row_counts))
     )
+    into = np.asarray(ids).astype(np.int64)
+    return Merged(entries, pieces, into), None if apart is None else apart[first]
+
+
+def _options_about(options: Mapping[str, Any], columns: tuple[str, ...]) -> Mapping[str, Any]:
+    """A method's options as far as they are about these columns."""
+    if "cuts" not in options:
+        return options
+    cuts = {name: places for name, places in options["cuts"].items() if name in columns}
+    return {**options, "cuts": cuts}
+
+
+def _loss(problem: Problem, solution: Solution, *, mean: bool = True) -> float:
+    """Weighted certainty penalty; the sum over columns, or their weighted mean."""
+    lost = column_losses(group_view(problem, solution))
+    total = sum(problem.weight(name) * loss for name, loss in lost.items())
+    weights = sum(problem.weight(name) for name in lost)
+    return total / weights if mean and weights else total

@@ -41,11 +41,11 @@ from sfumato.anonymization.persons import group_persons, persons_in_classes
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.request import Request
 from sfumato.budget import each
+from sfumato.engines.protocol import ClassSizes, CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy import Published, ValueSets
-from sfumato.hierarchy.labels import as_text, mark_of, read_interval
+from sfumato.hierarchy.labels import STAR, as_text, mark_of, read_interval
 from sfumato.keyfiles import keyed_digest
 from sfumato.populations.promises import MatchesPopulation
 from sfumato.release import Promise, Release
@@ -57,7 +57,6 @@ from sfumato.tables import Table
 from sfumato.wording import counted
 
 __all__ = [
-    "STAR",
     "all_actions",
     "as_released",
     "column_actions",
@@ -70,9 +69,6 @@ __all__ = [
 
 Counted = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 """Classes and the persons in them, as pairs, and how many each class holds."""
-
-STAR = "*"
-"""How a suppressed cell reads in a text column."""
 
 
 def release_of(

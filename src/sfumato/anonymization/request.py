@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 
 import tomli_w
 
-from sfumato.addresses import shown
 from sfumato.anonymization.actions import check_actions, key_of
 from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields, method
 from sfumato.anonymization.workload import QueryLog
@@ -28,6 +27,7 @@ from sfumato.errors import (
     ParameterError,
     SourceError,
     did_you_mean,
+    shown,
     spell,
 )
 from sfumato.fields import Columns, Field, Weights, parameters
@@ -35,8 +35,8 @@ from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import pseudonym_key
 from sfumato.privacy import Model, column_sets, models_of
+from sfumato.privacy.check import bin_edges
 from sfumato.privacy.models import COLUMNS, PromiseFields
-from sfumato.privacy.tables import bin_edges
 from sfumato.release import Release
 from sfumato.release.certificate import certificate_path
 from sfumato.release.recoding import Recoding

@@ -21,8 +21,7 @@ import pyarrow as pa
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import Kind, asks_sql
-from sfumato.engines.results import TEXT_COPIES, Codes
+from sfumato.engines.protocol import TEXT_COPIES, Codes, Kind, asks_sql
 from sfumato.errors import BudgetError, spell
 from sfumato.tables import Table
 

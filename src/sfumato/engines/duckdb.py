@@ -20,8 +20,14 @@ import pyarrow.types as t
 from sqlglot import exp
 
 from sfumato.engines import statements as sql
-from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
-from sfumato.engines.results import as_declared
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    Capabilities,
+    Column,
+    Source,
+    as_declared,
+    column_of,
+)
 from sfumato.engines.spool import PrivateFolder, Spool, give_back
 from sfumato.errors import EngineError, EngineMemoryError, SfumatoError, spell
 

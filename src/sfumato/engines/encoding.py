@@ -26,8 +26,7 @@ import pyarrow.types as t
 
 from sfumato import kernels
 from sfumato.budget import Budget, each, usable_threads
-from sfumato.engines.protocol import Column, column_of
-from sfumato.engines.results import CodeArray, Codes, smallest_dtype
+from sfumato.engines.protocol import CodeArray, Codes, Column, column_of, smallest_dtype
 from sfumato.errors import BudgetError, spell
 from sfumato.kernels.compiling import by_numpy
 from sfumato.kernels.ranking import (

@@ -260,7 +260,10 @@ def _array(cells: list[Any]) -> pa.Array:
     """
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {dt.date, dt.datetime} and dt.datetime in kinds:
-        stamps = [c if c is None or isinstance(c, dt.datetime) else _midnight(c) for c in cells]
+        stamps = [
+            c if c is None or isinstance(c, dt.datetime) else dt.datetime.combine(c, dt.time())
+            for c in cells
+        ]
         zone = any(c is not None and c.tzinfo is not None for c in stamps)
         if not zone and all(c is None or c.time() == dt.time() for c in stamps):
             return pa.array([None if c is None else c.date() for c in stamps], pa.date32())
@@ -286,10 +289,6 @@ def _is_float(number: int) -> bool:
         return int(float(number)) == number
     except OverflowError:
         return False
-
-
-def _midnight(day: dt.date) -> dt.datetime:
-    return dt.datetime.combine(day, dt.time())
 
 
 def _spelled(cell: Any) -> str:

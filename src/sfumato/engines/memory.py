@@ -23,26 +23,31 @@ from sfumato.engines.encoding import (
     encode_apart,
     encode_batches,
 )
-from sfumato.engines.parts import Parted
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
+    ClassSizes,
+    CodeArray,
+    Codes,
     Column,
     KeepsText,
+    Pairing,
+    PersonSizes,
     Source,
     Spelling,
     Staged,
     column_of,
     names_in,
-)
-from sfumato.engines.recoding import Recoding, Step, copied, output_schema, recoded_batch, unmatched
-from sfumato.engines.results import (
-    ClassSizes,
-    CodeArray,
-    Codes,
-    Pairing,
-    PersonSizes,
     too_many_classes,
+)
+from sfumato.engines.recoding import (
+    Parted,
+    Recoding,
+    Step,
+    copied,
+    output_schema,
+    recoded_batch,
+    unmatched,
 )
 from sfumato.engines.staging import kept_form, stage_batches
 from sfumato.errors import BudgetError

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.addresses import shown
 from sfumato.engines import statements as sql
 from sfumato.engines.database_types import (
     UNKNOWN_SIZE,
@@ -41,6 +40,7 @@ from sfumato.errors import (
     SfumatoError,
     SourceError,
     did_you_mean,
+    shown,
     spell,
 )
 

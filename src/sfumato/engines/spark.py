@@ -18,8 +18,14 @@ from sqlglot import exp
 from sfumato._version import __version__
 from sfumato.engines import statements as sql
 from sfumato.engines.database_types import by_position, columns_of, uploadable
-from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
-from sfumato.engines.results import as_declared
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    Capabilities,
+    Column,
+    Source,
+    as_declared,
+    column_of,
+)
 from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
 from sfumato.engines.writing import ONE_COLUMN_NULL, FileFormat, format_of
 from sfumato.errors import EngineError, ParameterError, spell

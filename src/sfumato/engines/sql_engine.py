@@ -21,52 +21,48 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
-from sfumato.engines.parts import (
-    Dealt,
-    InOrder,
-    Parted,
-    Parting,
-    Recoder,
-    Worked,
-    in_turn,
-    tables_of_parts,
-)
 from sfumato.engines.protocol import (
     BATCH_ROWS,
+    CELL_BYTES,
+    TEXT_COPIES,
     Capabilities,
+    ClassSizes,
+    Codes,
     Column,
     Engine,
     KeepsText,
+    Pairing,
+    PersonSizes,
     Source,
     Spelling,
     Staged,
     TextForm,
+    as_declared,
+    codes_of,
     column_of,
     columns_named,
     names_in,
+    rows_identity,
     whole_number,
     wide_number,
 )
 from sfumato.engines.recoding import (
     Combinations,
+    Dealt,
+    InOrder,
     Lookup,
+    Parted,
+    Parting,
+    Recoder,
     Recoding,
+    Worked,
     copied,
+    in_turn,
     mapping_table,
     output_schema,
     recoded_batch,
+    tables_of_parts,
     unmatched,
-)
-from sfumato.engines.results import (
-    CELL_BYTES,
-    TEXT_COPIES,
-    ClassSizes,
-    Codes,
-    Pairing,
-    PersonSizes,
-    as_declared,
-    codes_of,
-    rows_identity,
 )
 from sfumato.engines.spool import PrivateFolder, give_back
 from sfumato.engines.staging import Beside, Target, TargetStaged, kept_form, stage_batches
@@ -179,7 +175,7 @@ class SQLEngine:
     --------
     >>> import pyarrow as pa
     >>> from sfumato.engines.duckdb import DuckDB
-    >>> from sfumato.tables.frames import ArrowSource
+    >>> from sfumato.tables.columnar import ArrowSource
     >>> people = ArrowSource(pa.table({"age": [20, 30, 30]}), "people")
     >>> engine = SQLEngine(DuckDB(people))
     >>> engine.class_sizes(["age"]).to_dict(), engine.capabilities.ordered

@@ -24,7 +24,7 @@ from sfumato.engines.protocol import BLANKS, SPELLINGS, Column, Kind
 from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
-    from sfumato.engines.parts import Parting
+    from sfumato.engines.recoding import Parting
 
 __all__ = [
     "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",

@@ -24,17 +24,16 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
-from sfumato.engines.parts import Parted
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
     Column,
     Staged,
+    as_declared,
     column_of,
     columns_named,
 )
-from sfumato.engines.recoding import Recoding
-from sfumato.engines.results import as_declared
+from sfumato.engines.recoding import Parted, Recoding
 from sfumato.errors import EngineError, ParameterError, SourceError
 
 if TYPE_CHECKING:

@@ -239,17 +239,15 @@ def _text(values: pa.Array) -> list[str]:
 _ONE_A_LINE = "Write one pair a line, e.g. Lincoln,Midwest"
 
 
-def taxonomy(
-    pairs: Iterable[tuple[str, str]], *, where: str | None = None, first_line: int = 1
-) -> Hierarchy:
+def taxonomy(pairs: Iterable[tuple[str, str]], *, where: str | None = None) -> Hierarchy:
     """Build a hierarchy from (child, parent) pairs; values are the nodes nothing stands below.
 
     Parameters
     ----------
     pairs
         Child and parent, in any order; each node is the child of one parent.
-    where, first_line
-        File and line of the first pair, for error messages.
+    where
+        The file whose lines they are, for error messages.
 
     Examples
     --------
@@ -259,7 +257,7 @@ def taxonomy(
     """
     parent_of: dict[str, str] = {}
     line_of: dict[str, int] = {}
-    for line, (child, parent) in enumerate(pairs, first_line):
+    for line, (child, parent) in enumerate(pairs, 1):
         if parent_of.get(child, parent) != parent:
             raise HierarchyError(
                 f"line {line} gives a second parent to the child of line {line_of[child]}",

@@ -96,7 +96,7 @@ class EncodedHierarchy:
             self._join_table = join_table(self.parent, self.first, self.last, self.position)
         return self._join_table
 
-    def lca(self, codes: Any, groups: Any, n_groups: int, weights: Any = None) -> Array:
+    def lca(self, codes: Any, groups: Any, n_groups: int) -> Array:
         """Lowest common ancestor of the codes in each group; -1 for an empty group.
 
         Parameters
@@ -105,14 +105,8 @@ class EncodedHierarchy:
             One code a row.
         groups
             The group of each row, 0 … n_groups-1; a negative group is left out.
-        weights
-            Rows of weight zero are left out.
         """
-
-        weights = np.empty(0) if weights is None else np.asarray(weights)
-        low, high = spans(
-            self.position, np.asarray(codes), np.asarray(groups), int(n_groups), weights
-        )
+        low, high = spans(self.position, np.asarray(codes), np.asarray(groups), int(n_groups))
         return np.asarray(
             lowest_common_ancestors(self.parent, self.first, self.last, self.order, low, high)
         )

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy.tree import Array
@@ -27,6 +28,7 @@ __all__ = [
     "braces_around",
     "mark_of",
     "read_interval",
+    "same_texts",
     "set_members",
     "star_beside",
     "without_marks",
@@ -61,6 +63,12 @@ def as_text(values: pa.Array) -> pa.Array:
     if pa.types.is_float16(kind):
         values = values.cast(pa.float32())
     return values.cast(pa.string())
+
+
+def same_texts(one: pa.Array, other: pa.Array) -> pa.Array:
+    """Whether texts are the same, cell by cell; null is null."""
+    both_null = pc.and_(one.is_null(), other.is_null())
+    return pc.or_(both_null, pc.equal(one, other).fill_null(False))
 
 
 def star_beside(texts: Iterable[str | None]) -> str:
@@ -340,19 +348,9 @@ class Published:
             answer[shown] = np.isin(entry * base + code, owner * base + self.order)
         return answer
 
-    def covered(self, mask: Any, weights: Any = None) -> Array:
-        """Share of the values below each entry that lie in a set of original values.
-
-        Parameters
-        ----------
-        mask
-            For every original code, whether it is in the set.
-        weights
-            Weight of every original code; 1 each by default.
-        """
-        mask = np.asarray(mask, dtype=bool)
-        weight = np.ones(len(mask)) if weights is None else np.asarray(weights, dtype=float)
-        part, whole = self.weight(mask * weight), self.weight(weight)
+    def covered(self, mask: Any) -> Array:
+        """Share of the values below each entry that lie in a set of original codes."""
+        part, whole = self.weight(mask), self.leaf_count
         return np.asarray(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0))
 
 
@@ -444,7 +442,9 @@ class ValueSets:
 
     def _labels(self, start: Array, members: Array) -> list[str | None]:
         """Texts of sets, members in order of their text; what could be misread is quoted."""
-        by_text = sorted(range(self.size), key=lambda code: _null_last(self._text[code]))
+        by_text = sorted(
+            range(self.size), key=lambda code: (self._text[code] is None, self._text[code] or "")
+        )
         rank = np.empty(self.size, dtype=np.int64)
         rank[by_text] = np.arange(self.size)
         texts = [_quoted(self._text[code]) for code in by_text]
@@ -473,10 +473,6 @@ class ValueSets:
         if members is None or not all(member in code_of for member in members):
             return []
         return sorted({code_of[member] for member in members})
-
-
-def _null_last(text: str | None) -> tuple[bool, str]:
-    return text is None, text or ""
 
 
 def _quoted(text: str | None) -> str:

@@ -109,15 +109,9 @@ class Ranges:
     def __repr__(self) -> str:
         return f"Ranges(column `{self.name}`, {self.size} values)"
 
-    def spans(
-        self, codes: Any, groups: Any, n_groups: int, weights: Any = None
-    ) -> tuple[Array, Array]:
+    def spans(self, codes: Any, groups: Any, n_groups: int) -> tuple[Array, Array]:
         """Lowest and highest rank in each group; an empty group has high < low."""
-
-        weights = np.empty(0) if weights is None else np.asarray(weights)
-        low, high = spans(
-            self.position, np.asarray(codes), np.asarray(groups), int(n_groups), weights
-        )
+        low, high = spans(self.position, np.asarray(codes), np.asarray(groups), int(n_groups))
         return low, high
 
     def loss(self, low: Any, high: Any) -> Array:

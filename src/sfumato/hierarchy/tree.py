@@ -187,19 +187,16 @@ def climb(parent: Array, first: Array, last: Array, node: int, low: int, high: i
 
 
 @compiled
-def spans(
-    position: Array, codes: Array, groups: Array, n_groups: int, weights: Array
-) -> tuple[Array, Array]:
+def spans(position: Array, codes: Array, groups: Array, n_groups: int) -> tuple[Array, Array]:
     """First and last position that each group holds; an empty group has last < first.
 
-    Rows with a negative group, and rows that stand for nobody (weight zero), are left out. An
-    empty array of weights means that every row counts.
+    Rows with a negative group are left out.
     """
     low = np.full(n_groups, np.iinfo(np.int32).max, dtype=np.int32)
     high = np.full(n_groups, -1, dtype=np.int32)
     for i in range(codes.shape[0]):
         g = groups[i]
-        if g < 0 or (weights.shape[0] > 0 and weights[i] <= 0):
+        if g < 0:
             continue
         p = position[codes[i]]
         if p < low[g]:

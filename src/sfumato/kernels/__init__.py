@@ -10,12 +10,19 @@ number of threads. Codes must be below their column's cardinality: loops trust t
 """
 
 from sfumato.kernels.classes import (
+    Lookup,
+    Partition,
     class_ids,
     combination_sums,
+    pairs_after,
+    partition_of,
     refine,
+    renumbered,
     representatives,
     size_histogram,
+    split,
     unseparated_pairs,
+    whole,
 )
 from sfumato.kernels.groups import (
     group_distinct,
@@ -24,15 +31,6 @@ from sfumato.kernels.groups import (
     group_rows,
     group_sums,
     held_by,
-)
-from sfumato.kernels.lookup import Lookup
-from sfumato.kernels.partition import (
-    Partition,
-    pairs_after,
-    partition_of,
-    renumbered,
-    split,
-    whole,
 )
 from sfumato.kernels.sorted_groups import quantile_groups
 

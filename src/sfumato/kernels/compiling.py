@@ -69,9 +69,9 @@ def by_numpy(entries: int) -> bool:
 @cache
 def _stored() -> bool:
     """Whether loops that measuring and scanning need have been compiled before."""
-    from sfumato.kernels import direct_table, hash_table
+    from sfumato.kernels import key_tables
 
-    return bool(direct_table._mark.stored and hash_table._number.stored)
+    return bool(key_tables._mark.stored and key_tables._number.stored)
 
 
 class Loop:

@@ -17,17 +17,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.anonymization.cells.bounds import ascent, lower_bound, optimum
-from sfumato.anonymization.cells.candidates import closed_candidates, frequent_candidates
-from sfumato.anonymization.cells.direct import approx_dr, opt_lb
+from sfumato.anonymization.cells.bounds import ascent, lower_bound, opt_lb, optimum
+from sfumato.anonymization.cells.candidates import (
+    closed_candidates,
+    frequent_candidates,
+    patterns_of,
+)
 from sfumato.anonymization.cells.paper import (
     approx_cf,
+    approx_dr,
     approx_ds,
     approx_fq,
     approx_gr,
     approx_naive,
 )
-from sfumato.anonymization.cells.patterns import patterns_of
 from sfumato.anonymization.cells.search import improved
 from sfumato.anonymization.cells.table import PRICE_UNIT, table_of_codes
 from sfumato.budget import Budget

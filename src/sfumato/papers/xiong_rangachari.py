@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, Solution, group_view
 from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request

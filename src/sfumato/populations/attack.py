@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import as_text, braces_around, read_interval

@@ -28,7 +28,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.errors import ParameterError
 from sfumato.populations.plan import check_universe
 from sfumato.results import Result

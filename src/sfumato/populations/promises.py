@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import names_same

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.columns.codebooks import RESTRICTED_AREAS, postal_text
+from sfumato.columns.persons import known_persons, not_compared, numbers_of_persons
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
-from sfumato.columns.second_numbers import known_persons, not_compared, numbers_of_persons
 from sfumato.columns.vocabulary import words_of
+from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.release import Promise, Release, publish, rehearse
 from sfumato.release.certificate import check_place

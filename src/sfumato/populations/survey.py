@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.kernels import size_histogram

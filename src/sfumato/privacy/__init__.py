@@ -7,6 +7,7 @@ from sfumato.privacy.check import (
     ModelFinding,
     Population,
     check,
+    check_table,
     merged_checks,
     require_reachable,
     smaller_k,
@@ -26,7 +27,6 @@ from sfumato.privacy.rules import (
     with_crowd,
     with_persons,
 )
-from sfumato.privacy.tables import check_table
 
 __all__ = [
     "MODELS",

@@ -265,7 +265,7 @@ class Model(ABC):
         """What may be asked at most of the best class, and what stands in the way there."""
 
     def rule(self, column: SensitiveColumn) -> tuple[int, float, float]:
-        """Its compiled rule: the kind, its number, and a second one (see `_kernels.holds`)."""
+        """Its compiled rule: the kind, its number, and a second one (see `rules.holds`)."""
         raise NotImplementedError
 
     def tree(self, column: SensitiveColumn) -> Tree | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.errors import BudgetError
 from sfumato.hierarchy.tree import Array, Tree
 from sfumato.kernels import class_ids, combination_sums, group_sums, representatives

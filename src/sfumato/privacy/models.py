@@ -1,6 +1,6 @@
 """The privacy models that can be asked for, alone or together, and the parameters that do.
 
-Adding a model is adding its file, its branch in `_kernels.holds`, and its names here.
+Adding a model is adding its file, its branch in `rules.holds`, and its names here.
 """
 
 from __future__ import annotations

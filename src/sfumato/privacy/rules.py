@@ -1,7 +1,15 @@
-"""Privacy models as numbers, so that compiled anonymizers can ask them of any group of rows."""
+"""Privacy models as numbers, and whether a group of rows satisfies them, in compiled loops.
+
+Anonymizers call `take_in`, `holds` and `forget` from their own loops. What they publish is checked
+again by `sfumato.privacy.check`, which shares no code with this file.
+
+Persons are counted by a mark each, which says in which group they were met last: no table of the
+values of a group has to be made, or emptied.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,7 +18,8 @@ import numpy as np
 
 from sfumato.errors import ColumnError, did_you_mean
 from sfumato.hierarchy.tree import Array, Tree
-from sfumato.privacy.base import Model, SensitiveColumn
+from sfumato.kernels.compiling import compiled
+from sfumato.privacy.base import TOLERANCE, Model, SensitiveColumn
 
 __all__ = [
     "ALPHA",
@@ -24,10 +33,20 @@ __all__ = [
     "PERSONS",
     "RECURSIVE",
     "Rules",
+    "by_entries",
+    "clear",
     "compares",
     "compile_rules",
+    "enough",
+    "forget",
+    "groups_hold",
+    "held",
+    "holds",
     "minimum_rows",
+    "only_more_helps",
     "recounted",
+    "sides_hold",
+    "take_in",
     "with_crowd",
     "with_persons",
 ]
@@ -43,8 +62,8 @@ class Rules(NamedTuple):
 
     A group is described by its number of rows and by the counts of its sensitive values: value c
     of sensitive column j is counted at ``counts[offsets[j] + c]``.
-    ``sfumato.privacy._kernels.holds(size, counts, rules)`` answers whether the group satisfies all
-    rules, after ``_kernels.take_in`` was told of its entries. Where rows are counted all rules are
+    ``sfumato.privacy.rules.holds(size, counts, rules)`` answers whether the group satisfies all
+    rules, after `take_in` was told of its entries. Where rows are counted all rules are
     monotone: if two groups satisfy them, so does their union. Where persons are counted that is
     true of their number and of distinct values; two groups that share persons may hold alone and
     fail together for the other rules.
@@ -133,7 +152,7 @@ def compile_rules(
     --------
     >>> import numpy as np
     >>> from sfumato.privacy import DistinctDiversity, KAnonymity, SensitiveColumn
-    >>> from sfumato.privacy._kernels import holds
+    >>> from sfumato.privacy.rules import holds
     >>> illness = SensitiveColumn(np.array([5, 3, 2]))
     >>> models = [KAnonymity(3), DistinctDiversity(2, "illness")]
     >>> rules = compile_rules(models, {"illness": illness})
@@ -297,3 +316,418 @@ def _distribution(columns: Sequence[Array], missing: Array) -> tuple[Array, Arra
 
 def _joined(parts: list[Array], dtype: type) -> Array:
     return np.concatenate([part.astype(dtype) for part in parts] or [np.zeros(0, dtype)])
+
+
+@compiled
+def take_in(entry: int, weight: int, sensitive: Array, rules: Rules, counts: Array) -> None:
+    """Count the rows of an entry, or its persons, into a group.
+
+    `sensitive` says where the values of the entry are counted; where persons are, its last column
+    is the run of the entry's persons.
+    """
+    if rules.people < 0:
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[entry, s]] += weight
+        return
+    values = sensitive.shape[1] - 1
+    run, now = sensitive[entry, values], counts[rules.people + 1] + 1
+    if rules.runs.shape[0] == 1:  # entries of one person each, and no sensitive values
+        if counts[rules.people + 2 + run] != now:
+            counts[rules.people + 2 + run] = now
+            counts[rules.people] += 1
+        return
+    for m in range(rules.runs[run], rules.runs[run + 1]):
+        if counts[rules.marks[m, 0]] != now:
+            counts[rules.marks[m, 0]] = now
+            counts[rules.people] += 1
+        for s in range(values):
+            if counts[rules.marks[m, s + 1]] != now:
+                counts[rules.marks[m, s + 1]] = now
+                counts[sensitive[entry, s]] += 1
+
+
+@compiled
+def forget(entry: int, sensitive: Array, rules: Rules, counts: Array) -> None:
+    """Forget what an entry of the group was counted with; the counts of no entry stay."""
+    if rules.people < 0:
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[entry, s]] = 0
+        return
+    for s in range(sensitive.shape[1] - 1):
+        counts[sensitive[entry, s]] = 0
+    counts[rules.people] = 0
+    counts[rules.people + 1] += 1
+
+
+@compiled
+def clear(rules: Rules, counts: Array) -> None:
+    """Forget all entries."""
+    if rules.people < 0:
+        counts[:] = 0
+    else:
+        counts[: rules.people + 1] = 0
+        counts[rules.people + 1] += 1
+
+
+@compiled
+def enough(rules: Rules, counts: Array) -> bool:
+    """Whether a group holds already, whatever else it takes in: only persons are asked for."""
+    only = rules.people >= 0 and rules.kinds.shape[0] == 1
+    return bool(only and counts[rules.people] >= rules.persons)
+
+
+@compiled
+def only_more_helps(rules: Rules) -> bool:
+    """Whether no entry that joins a group that holds can break it: only company is asked for."""
+    return bool(rules.kinds.shape[0] == (1 if rules.people >= 0 else 0))
+
+
+@compiled
+def held(chosen: Array, weights: Array, sensitive: Array, rules: Rules) -> Array:
+    """What some entries together hold, laid out as rules count it."""
+    counts = np.zeros(rules.offsets[-1], np.int64)
+    for i in range(chosen.shape[0]):
+        take_in(chosen[i], weights[chosen[i]], sensitive, rules, counts)
+    return counts
+
+
+@compiled
+def holds(size: int, counts: Array, rules: Rules) -> bool:
+    """Whether a group of `size` rows with these counts of sensitive values satisfies all rules.
+
+    Where k-map is asked, a group also holds people of the population: then the rows are counted
+    where the rules say. So are persons: then a share is a share of the persons, and a distribution
+    one of persons with their values.
+    """
+    if rules.mapped >= 0:
+        size = int(counts[rules.mapped])
+        if size == 0:
+            return True
+        if counts[rules.mapped + 1] < rules.crowd:
+            return False
+    if size < rules.k:
+        return False
+    persons = size if rules.people < 0 else int(counts[rules.people])
+    for r in range(rules.kinds.shape[0]):
+        kind, j, value = rules.kinds[r], rules.columns[r], rules.values[r]
+        start, stop = rules.offsets[j], rules.offsets[j + 1]
+        if kind == PERSONS:
+            if persons < value:
+                return False
+            continue
+        if rules.people >= 0:
+            size = _total(counts, start, stop)
+        known = stop - rules.missing[j]  # a missing value protects nobody
+        unknown = int(counts[known]) if known < stop else 0
+        if kind == DISTINCT:
+            by_bins = rules.extras[r] > 0
+            if _distinct(counts, start, known, rules.bins, by_bins) < value:
+                return False
+        elif kind == ALPHA:
+            largest = _largest(counts, start, stop, rules.extras[r])
+            if largest > value * persons + TOLERANCE * persons:
+                return False
+        elif kind == ENTROPY:
+            if _entropy(counts, start, known, size - unknown) < value - TOLERANCE:
+                return False
+        elif kind == RECURSIVE:
+            if not _recursive(counts, start, known, int(value), rules.extras[r]):
+                return False
+        elif kind == CLOSE_EQUAL:
+            if _equal(counts, start, stop, size, rules.reference) > value + TOLERANCE:
+                return False
+        elif kind == CLOSE_ORDERED:
+            there = 1.0 - rules.reference[known] if known < stop else 1.0
+            if _ordered(counts, start, size, unknown, there, rules, j) > value + TOLERANCE:
+                return False
+        elif kind == LIKE:
+            if not _alike(counts, start, stop, size, rules.reference, value, rules.extras[r] > 0):
+                return False
+        elif kind == CLOSE_TREE:
+            first, last = rules.tree_offsets[j], rules.tree_offsets[j + 1]
+            distance = _tree(
+                counts,
+                start,
+                stop,
+                size,
+                rules.reference,
+                rules.tree_parent[first:last],
+                rules.tree_cost[first:last],
+            )
+            if distance > value + TOLERANCE:
+                return False
+    return True
+
+
+@compiled
+def sides_hold(sides: Array, weights: Array, sensitive: Array, rules: Rules, counts: Array) -> bool:
+    """Whether the two parts of a group satisfy all rules but k: entries go to side 0 or 1.
+
+    Looks at the entries and never at all values there are, of which a group holds few. It needs
+    rules that `by_entries` and `counts` of two lines that are zero, and leaves them zero.
+
+    Parameters
+    ----------
+    sensitive
+        Where the values of each entry are counted, one line a column.
+    """
+    for r in range(rules.kinds.shape[0]):
+        kind, j = rules.kinds[r], rules.columns[r]
+        value, extra = rules.values[r], rules.extras[r]
+        start, stop = rules.offsets[j], rules.offsets[j + 1]
+        codes = sensitive[j]
+        known = stop - rules.missing[j]
+        if kind == DISTINCT:
+            good = _both_distinct(sides, codes, known, value, rules.bins, extra > 0, counts)
+        else:
+            if kind == ALPHA:
+                known = stop
+            good = _both_even(sides, weights, codes, start, known, kind, value, extra, counts)
+        if not good:
+            return False
+    return True
+
+
+@compiled
+def by_entries(rules: Rules) -> bool:
+    """Whether a group can be judged by the values it holds, without those it does not."""
+    if rules.people >= 0 or rules.mapped >= 0:
+        return False
+    for kind in rules.kinds:
+        if kind != DISTINCT and kind != ENTROPY and kind != RECURSIVE and kind != ALPHA:
+            return False
+    return True
+
+
+@compiled
+def _both_distinct(
+    sides: Array,
+    codes: Array,
+    known: int,
+    least: float,
+    bins: Array,
+    by_bins: bool,
+    counts: Array,
+) -> bool:
+    """Whether both sides hold so many values; stops looking when they do."""
+    found_left, found_right, looked = 0, 0, 0
+    for i in range(sides.shape[0]):
+        side, code = sides[i], codes[i]
+        looked += 1
+        place = bins[code] if by_bins else code
+        if code < known and counts[side, place] == 0:
+            counts[side, place] = 1
+            if side:
+                found_right += 1
+            else:
+                found_left += 1
+            if found_left >= least and found_right >= least:
+                break
+    for i in range(looked):
+        counts[sides[i], bins[codes[i]] if by_bins else codes[i]] = 0
+    return bool(found_left >= least and found_right >= least)
+
+
+@compiled
+def _both_even(
+    sides: Array,
+    weights: Array,
+    codes: Array,
+    start: int,
+    known: int,
+    kind: int,
+    value: float,
+    extra: float,
+    counts: Array,
+) -> bool:
+    """Whether both sides satisfy a rule about how often they hold each value."""
+    sizes = np.zeros(2, np.int64)
+    for i in range(sides.shape[0]):
+        if codes[i] < known:
+            counts[sides[i], codes[i]] += weights[i]
+            sizes[sides[i]] += weights[i]
+    largest, spread = np.zeros(2, np.int64), np.zeros(2)
+    ranked = int(value) - 1 if kind == RECURSIVE else 0
+    top = np.zeros((2, ranked), np.int64)
+    for i in range(sides.shape[0]):
+        side, code = sides[i], codes[i]
+        held = counts[side, code]
+        if held == 0:
+            continue
+        counts[side, code] = 0
+        if kind != ALPHA or extra < 0 or code == start + int(extra):
+            largest[side] = max(largest[side], held)
+        if kind == ENTROPY and held > 1:
+            spread[side] += held * math.log(held)
+        for at in range(ranked):
+            if held > top[side, at]:
+                top[side, at], held = held, top[side, at]
+    for side in range(2):
+        size = sizes[side]
+        if kind == ALPHA:
+            if largest[side] > value * size + TOLERANCE * size:
+                return False
+        elif kind == ENTROPY:
+            if size == 0 or math.log(size) - spread[side] / size < value - TOLERANCE:
+                return False
+        elif not largest[side] < extra * (size - top[side].sum()):
+            return False
+    return True
+
+
+@compiled
+def _total(counts: Array, start: int, stop: int) -> int:
+    total = 0
+    for c in range(start, stop):
+        total += counts[c]
+    return total
+
+
+@compiled
+def _distinct(counts: Array, start: int, stop: int, bins: Array, by_bins: bool) -> int:
+    found, last = 0, -1
+    for c in range(start, stop):
+        if counts[c] > 0:
+            here = bins[c] if by_bins else c
+            found += here != last
+            last = here
+    return found
+
+
+@compiled
+def _largest(counts: Array, start: int, stop: int, only: float) -> int:
+    if only >= 0:
+        largest = counts[start + int(only)]
+    else:
+        largest = counts[start]
+        for c in range(start + 1, stop):
+            largest = max(largest, counts[c])
+    return largest  # type: ignore[no-any-return]
+
+
+@compiled
+def _entropy(counts: Array, start: int, stop: int, size: int) -> float:
+    if size == 0:
+        return -math.inf
+    total = 0.0
+    for c in range(start, stop):
+        if counts[c] > 0:
+            total += counts[c] * math.log(counts[c])
+    return float(math.log(size) - total / size)
+
+
+@compiled
+def _recursive(counts: Array, start: int, stop: int, l: int, c: float) -> bool:  # noqa: E741
+    top = np.zeros(max(min(l - 1, stop - start), 1), np.int64)  # the largest, largest first
+    rest = 0
+    for value in range(start, stop):
+        held = counts[value]
+        for at in range(top.shape[0]):
+            if held > top[at]:
+                top[at], held = held, top[at]
+        rest += held
+    return bool(top[0] < c * (rest if l > 1 else rest + top[0]))
+
+
+@compiled
+def _equal(counts: Array, start: int, stop: int, size: int, reference: Array) -> float:
+    moved = 0.0
+    for c in range(start, stop):
+        moved += abs(counts[c] / size - reference[c])
+    return moved / 2.0
+
+
+@compiled
+def _ordered(
+    counts: Array, start: int, size: int, unknown: int, there: float, rules: Rules, column: int
+) -> float:
+    """Distance by rank of what is known, and what is missing here and not there, or the reverse.
+
+    `unknown` of the rows lack a value; in the table a share `there` has one.
+    """
+    here = (size - unknown) / size
+    if unknown == size or there <= 0.0:
+        return abs(here - there)
+    ranks = rules.ranks[column]
+    moved, carried = 0.0, 0.0
+    for i in range(ranks - 1):
+        c = start + rules.order[start + i]
+        carried += counts[c] / (size - unknown) - rules.reference[c] / there
+        moved += abs(carried)
+    return float(abs(here - there) + min(here, there) * moved / max(ranks - 1, 1))
+
+
+@compiled
+def _alike(
+    counts: Array, start: int, stop: int, size: int, reference: Array, beta: float, enhanced: bool
+) -> bool:
+    for c in range(start, stop):
+        if counts[c] > 0:
+            share = reference[c]
+            if share == 0.0:  # rows that were left out were the only ones of this value
+                return False
+            limit = min(beta, -math.log(share)) if enhanced else beta
+            if counts[c] / size / share - 1.0 > limit + TOLERANCE:
+                return False
+    return True
+
+
+@compiled
+def _tree(
+    counts: Array,
+    start: int,
+    stop: int,
+    size: int,
+    reference: Array,
+    parent: Array,
+    cost: Array,
+) -> float:
+    """Earth mover's distance over a tree, bottom up (Li et al. 2007, section 5.3)."""
+    leaves = stop - start
+    surplus, lack = np.zeros(parent.shape[0]), np.zeros(parent.shape[0])
+    moved = 0.0
+    for node in range(parent.shape[0]):
+        if node < leaves:
+            extra = counts[start + node] / size - reference[start + node]
+        else:
+            extra = surplus[node] - lack[node]
+            moved += cost[node] * min(surplus[node], lack[node])
+        above = parent[node]
+        if above >= 0:
+            if extra > 0:
+                surplus[above] += extra
+            else:
+                lack[above] -= extra
+    return moved
+
+
+@compiled
+def groups_hold(
+    groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
+) -> Array:
+    """Whether each group satisfies all rules; members of a group may lie anywhere."""
+    good = np.zeros(number, np.bool_)
+    ends = np.zeros(number + 1, np.int64)
+    for group in groups:
+        ends[group + 1] += 1  # first those of no group
+    for group in range(number):
+        ends[group + 1] += ends[group]
+    order = np.empty(groups.shape[0], np.int64)
+    for i in range(groups.shape[0] - 1, -1, -1):
+        ends[groups[i] + 1] -= 1
+        order[ends[groups[i] + 1]] = i
+    counts = np.zeros(rules.offsets[-1], np.int64)
+    for group in range(number):
+        begin, end = ends[group + 1], ends[group + 2] if group + 1 < number else order.shape[0]
+        if begin == end:
+            continue
+        size = 0
+        for z in range(begin, end):
+            i = order[z]
+            size += weights[i]
+            if not enough(rules, counts):
+                take_in(i, weights[i], sensitive, rules, counts)
+        good[group] = holds(size, counts, rules)
+        for z in range(begin, end):
+            forget(order[z], sensitive, rules, counts)
+    return good

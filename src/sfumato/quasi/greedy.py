@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes, CodeArray, Codes
+from sfumato.engines.protocol import ClassSizes, CodeArray, Codes
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.tables import Table
 

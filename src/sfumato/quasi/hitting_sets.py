@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.kernels.compiling import compiled
 
 __all__ = [

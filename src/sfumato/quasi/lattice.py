@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.results import CodeArray, Codes, usual_dtype
+from sfumato.engines.protocol import CodeArray, Codes, usual_dtype
 from sfumato.errors import ParameterError, spell
 from sfumato.kernels.compiling import compiled
 from sfumato.quasi.greedy import Goal

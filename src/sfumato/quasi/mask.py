@@ -25,8 +25,8 @@ from sfumato.columns.persons import (
     refused_names,
     require_person,
 )
+from sfumato.engines.protocol import Codes
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set

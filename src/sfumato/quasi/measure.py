@@ -12,7 +12,7 @@ from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
-from sfumato.engines.results import ClassSizes, Codes, PersonSizes
+from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ParameterError, spell
 from sfumato.privacy.classes import matching_sizes
 from sfumato.privacy.models import require_missing

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.profile import equivalents, expanded
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes, hitting_sets

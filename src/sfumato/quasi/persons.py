@@ -20,7 +20,7 @@ import numpy as np
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
-from sfumato.engines.results import CodeArray, Codes, PersonSizes
+from sfumato.engines.protocol import CodeArray, Codes, PersonSizes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import Path
 from sfumato.quasi.sampling import all_combinations

@@ -29,8 +29,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.protocol import asks_sql
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.protocol import ClassSizes, Codes, asks_sql
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting_sets import (
     Hitting,

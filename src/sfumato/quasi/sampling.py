@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import asks_sql
-from sfumato.engines.results import CELL_BYTES, Codes
+from sfumato.engines.protocol import CELL_BYTES, Codes, asks_sql
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.tables import Table

@@ -32,7 +32,7 @@ from sfumato.columns.persons import person_columns, require_person
 from sfumato.columns.profile import ColumnFacts, Profile, cells_of, find_twins, positions, profile
 from sfumato.columns.recognise import SURE, Recognised, recognise_columns
 from sfumato.columns.vocabulary import Role
-from sfumato.engines.results import ClassSizes, Codes, PersonSizes
+from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes
 from sfumato.errors import BudgetError, ColumnError
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result

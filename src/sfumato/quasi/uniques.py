@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import histogram
 from sfumato.quasi.persons import Histories, persons_of

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating

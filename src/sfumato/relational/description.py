@@ -16,9 +16,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.addresses import shown
 from sfumato.engines.foreign import FOREIGN
-from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean, spell
+from sfumato.errors import (
+    ColumnError,
+    InputError,
+    ParameterError,
+    SourceError,
+    did_you_mean,
+    shown,
+    spell,
+)
 from sfumato.files import read_bytes, refuse_link
 from sfumato.relational.discovery import (
     Found,
@@ -30,7 +37,7 @@ from sfumato.relational.discovery import (
 )
 from sfumato.results import Result
 from sfumato.tables import Table, table
-from sfumato.tables.open import is_postgres
+from sfumato.tables.formats import is_postgres
 from sfumato.wording import counted
 
 __all__ = [

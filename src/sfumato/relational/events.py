@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.event_cells import EventSpace
-from sfumato.anonymization.linkable import ROOM, require_countable
+from sfumato.anonymization.linkable import ROOM, EventSpace, require_countable
 from sfumato.anonymization.problem import Problem, Solution, published_groups
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.histories import NOBODY, Histories, Part

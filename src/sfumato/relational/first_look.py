@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.addresses import shown
 from sfumato.budget import Budget
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import recognise_columns
+from sfumato.errors import shown
 from sfumato.relational.description import Dataset, Reference, dataset, require_person, split_name
 from sfumato.relational.discovery import Found, Unfollowed, likely_person
 from sfumato.relational.histories import Histories, Part, read_histories

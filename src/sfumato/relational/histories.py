@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.relational.description import Dataset, Reference

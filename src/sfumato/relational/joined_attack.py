@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.anonymization.linkable import require_countable
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import read_folder
 from sfumato.relational.description import Dataset, dataset

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.addresses import shown
 from sfumato.anonymization.actions import key_of
 from sfumato.anonymization.request import Request
-from sfumato.errors import ColumnError, ParameterError, spell
+from sfumato.errors import ColumnError, ParameterError, shown, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
 from sfumato.relational.description import DESCRIPTION, Dataset, require_person, split_name

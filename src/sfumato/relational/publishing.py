@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.addresses import shown
 from sfumato.engines.protocol import Engine, Staged, asks_sql
 from sfumato.engines.writing import check_destination, format_of
-from sfumato.errors import ParameterError, spell
+from sfumato.errors import ParameterError, shown, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.relational.description import (
     TABLE_ENDINGS,
@@ -25,7 +24,7 @@ from sfumato.release import Certificate, Finding
 from sfumato.release.certificate import certificate_path, check_certificate_place
 from sfumato.results import Result
 from sfumato.tables import Table
-from sfumato.tables.open import is_postgres
+from sfumato.tables.formats import is_postgres
 
 __all__ = [
     "CERTIFICATE",

@@ -17,9 +17,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from sfumato.addresses import shown
 from sfumato.anonymization.actions import pseudonym_step
-from sfumato.anonymization.pipeline import shape_of, solve
+from sfumato.anonymization.pipeline import solve
+from sfumato.anonymization.preparing import shape_of
 from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.releasing import as_released, release_of, require_new_names, step_of
 from sfumato.anonymization.request import Request, RequestFields
@@ -28,7 +28,7 @@ from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.staging import appearing_folder
 from sfumato.engines.writing import format_of
-from sfumato.errors import InputError, PromiseError
+from sfumato.errors import InputError, PromiseError, shown
 from sfumato.fields import declares
 from sfumato.files import write_text
 from sfumato.hierarchy.labels import as_text
@@ -61,7 +61,7 @@ from sfumato.release.promise import WithoutColumns
 from sfumato.release.publish import recorded_promises, staged_release
 from sfumato.results import plain
 from sfumato.tables import Table, table
-from sfumato.tables.open import is_postgres
+from sfumato.tables.formats import is_postgres
 from sfumato.utility import column_losses
 from sfumato.wording import counted
 

@@ -19,11 +19,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.addresses import shown
 from sfumato.anonymization.linkable import require_countable
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes
-from sfumato.errors import ColumnError, InputError, PromiseError, SourceError
+from sfumato.engines.protocol import ClassSizes
+from sfumato.errors import ColumnError, InputError, PromiseError, SourceError, shown
 from sfumato.files import refuse_link
 from sfumato.hierarchy.labels import as_text
 from sfumato.keyfiles import public_key
@@ -34,7 +33,7 @@ from sfumato.release.promise import Finding, measured_on, promise_from_dict
 from sfumato.release.verify import Verification, signed
 from sfumato.results import plain
 from sfumato.tables import Table, table
-from sfumato.tables.open import is_postgres
+from sfumato.tables.formats import is_postgres
 
 __all__ = [
     "LinkedTables",

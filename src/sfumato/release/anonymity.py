@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_from_arrow
-from sfumato.engines.protocol import asks_sql
-from sfumato.engines.results import CodeArray, Codes
+from sfumato.engines.protocol import CodeArray, Codes, asks_sql
 from sfumato.errors import ColumnError, InputError, did_you_mean, spell
 from sfumato.hierarchy.labels import as_text, set_members
 from sfumato.privacy import Check, DistinctDiversity, Model, check, merged_checks, model_from_dict

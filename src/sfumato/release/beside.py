@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.columns.persons import naming_columns
 from sfumato.columns.profile import FEW
-from sfumato.engines.results import CodeArray, Codes
+from sfumato.engines.protocol import CodeArray, Codes
 from sfumato.errors import spell
 from sfumato.kernels import class_ids, group_distinct, refine, representatives
 from sfumato.privacy import Model

@@ -16,8 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.protocol import asks_sql
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes, asks_sql
 from sfumato.errors import EngineError, InputError
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Model, ModelFinding, check, merged_checks, model_from_dict

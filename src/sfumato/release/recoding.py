@@ -19,12 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._version import __version__
-from sfumato.addresses import shown
 from sfumato.engines.encoding import codes_of_table
-from sfumato.errors import ParameterError, PromiseError, SourceError
+from sfumato.errors import ParameterError, PromiseError, SourceError, shown
 from sfumato.files import read_text, write_text
 from sfumato.hierarchy import Hierarchy, read_folder
-from sfumato.hierarchy.labels import STAR, as_text, mark_of, without_marks
+from sfumato.hierarchy.labels import STAR, as_text, mark_of, same_texts, without_marks
 from sfumato.privacy import DistinctDiversity
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
@@ -32,10 +31,10 @@ from sfumato.release.label_matching import Reading, build_tree, claim_points, in
 from sfumato.release.promise import Promise, promise_from_dict
 from sfumato.release.publish import Release
 from sfumato.tables import Table, table
-from sfumato.tables.frames import is_pandas, is_polars, with_columns
+from sfumato.tables.columnar import is_pandas, is_polars, with_columns
 
 if TYPE_CHECKING:
-    from sfumato.engines.results import Codes
+    from sfumato.engines.protocol import Codes
 
 __all__ = ["Holding", "Recoding", "refuse_unreadable"]
 
@@ -271,7 +270,7 @@ class Recoding:
         texts = pa.array(self.labels[name], pa.string())
         cells = texts.take(pa.array(label)) if len(self) else pa.nulls(entries.entries, pa.string())
         values = entries.values_of(name).take(pa.array(entries.column(name)))
-        if pc.all(pc.or_kleene(pc.invert(inside), _same(cells, as_text(values)))).as_py():
+        if pc.all(pc.or_kleene(pc.invert(inside), same_texts(cells, as_text(values)))).as_py():
             return pc.if_else(inside, values, pa.nulls(len(values), values.type))
         return pc.if_else(inside, cells, STAR)
 
@@ -296,11 +295,6 @@ def _edges(
         for model in models
         if isinstance(model, DistinctDiversity) and model.column in bins
     }
-
-
-def _same(cells: pa.Array, texts: pa.Array) -> pa.Array:
-    both_null = pc.and_(cells.is_null(), texts.is_null())
-    return pc.or_(both_null, pc.equal(cells, texts).fill_null(False))
 
 
 def _table_of(release: Release) -> Table:

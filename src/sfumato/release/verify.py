@@ -28,8 +28,8 @@ from sfumato.fields import declares, parameters
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import names_same, public_key
 from sfumato.privacy import MODELS, column_sets, models_of
+from sfumato.privacy.check import bin_edges
 from sfumato.privacy.models import PromiseFields
-from sfumato.privacy.tables import bin_edges
 from sfumato.release.anonymity import Anonymity, combined, stacked
 from sfumato.release.beside import about_promise, pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path

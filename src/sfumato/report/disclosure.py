@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.addresses import shown
+from sfumato.errors import shown
 from sfumato.hierarchy import labels
 from sfumato.tables import Table
 

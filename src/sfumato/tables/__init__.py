@@ -1,6 +1,5 @@
 """Anything tabular, opened as a handle."""
 
-from sfumato.tables.open import table
-from sfumato.tables.table import Table
+from sfumato.tables.open import Table, table
 
 __all__ = ["Table", "table"]

@@ -1,7 +1,8 @@
-"""A path, folder, pattern or ``-`` becomes a source, by what its first bytes say it is.
+"""What a name stands for: a file by its first bytes, a query over files, a table of a database.
 
-A file's name breaks ties between kinds of text, and what is named after a kind of file must be it:
-neither a damaged file nor one of another program is taken for text.
+A path, folder, pattern or ``-`` becomes a source by what its first bytes say it is. A file's name
+breaks ties between kinds of text, and what is named after a kind of file must be it: neither a
+damaged file nor one of another program is taken for text.
 """
 
 from __future__ import annotations
@@ -9,26 +10,37 @@ from __future__ import annotations
 import glob
 import re
 import sys
+import weakref
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import pyarrow as pa
 
 from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
-from sfumato.engines.spool import PrivateFolder
-from sfumato.errors import SourceError
+from sfumato.engines.spool import PrivateFolder, allow
+from sfumato.errors import ParameterError, SourceError, shown
 from sfumato.files import similar_names, unreadable
-from sfumato.tables.columnar import ArrowFile, ParquetSource
-from sfumato.tables.frames import ArrowSource
-from sfumato.tables.source import TemporarySource, kept
+from sfumato.tables.columnar import ArrowFile, ArrowSource, ParquetSource
+from sfumato.tables.source import StreamSource, TemporarySource, failures_in_our_words, kept
 from sfumato.tables.text import TextFile
 
 if TYPE_CHECKING:
-    from sfumato.engines.protocol import Source
+    from sfumato.engines.protocol import Engine, Source
     from sfumato.tables.open import Opening
 
-__all__ = ["kind_of", "open_path", "open_standard_input"]
+__all__ = [
+    "is_postgres",
+    "is_query",
+    "kind_of",
+    "open_path",
+    "open_postgres",
+    "open_query",
+    "open_relation",
+    "open_standard_input",
+    "piped_in",
+]
 
 Kind = str
 """``text``, ``parquet``, ``arrow``, ``arrow stream``, or a kind of `FOREIGN`."""
@@ -258,15 +270,20 @@ def open_path(given: str, opening: Opening) -> Source:
     return ParquetSource(found.paths, given, opening.columns, opening.exclude, found.root)
 
 
-def open_standard_input(opening: Opening) -> Source:
-    """The table that is piped in, kept in a private temporary file."""
+def piped_in() -> BinaryIO:
+    """Standard input, if something is piped in."""
     if sys.stdin is None or sys.stdin.isatty():
         raise SourceError(
             "nothing is piped in",
             where="standard input",
             remedy="Pipe a table in, e.g. `cat people.csv | sfumato scan -`.",
         )
-    return _open_stream(sys.stdin.buffer, "standard input", opening)
+    return sys.stdin.buffer
+
+
+def open_standard_input(opening: Opening) -> Source:
+    """The table that is piped in, kept in a private temporary file."""
+    return _open_stream(piped_in(), "standard input", opening)
 
 
 def _open_stream(stream: BinaryIO, name: str, opening: Opening) -> Source:
@@ -356,3 +373,114 @@ def _inner_kind(path: Path, name: str, compression: str, delimiter: str | None) 
     except OSError:
         return "text"
     return kind
+
+
+_PREFIX = "sql:"
+
+
+def is_query(given: str) -> bool:
+    """Whether a source is a SQL query and not a path.
+
+    Examples
+    --------
+    >>> is_query("SELECT age FROM 'people.parquet'"), is_query("select.csv")
+    (True, False)
+    """
+    return given.startswith(_PREFIX) or bool(
+        re.match(r"\s*(select|with|from|values)\s", given, re.IGNORECASE)
+    )
+
+
+def open_query(query: str, opening: Opening) -> StreamSource:
+    """What a query over files gives, as DuckDB answers it; only files that it names are opened."""
+    import duckdb
+
+    from sfumato.engines.duckdb import connect, lock_down
+
+    text = query.removeprefix(_PREFIX)
+    folder = PrivateFolder()
+    memory = opening.memory
+    connection = connect(folder, **({"memory_limit": f"{memory}B"} if memory else {}))
+    try:
+        allow(connection, _named_files(text))
+        lock_down(connection)
+        connection.execute("SET lock_configuration = true")
+        statements = connection.extract_statements(text)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise SourceError(
+                "a query must be one SELECT statement", remedy="It may use WITH and files by name."
+            )
+        relation = connection.sql(statements[0])
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+        # These speak about the query's own words, never about rows.
+        raise SourceError(
+            f"the query is not understood: {error}",
+            remedy="Name files in quotes, e.g. SELECT age, sex FROM 'people.parquet'.",
+        ) from None
+    except duckdb.Error as error:
+        raise SourceError(
+            f"the query cannot be run: {type(error).__name__}",
+            remedy="Check that its files exist and are tables; nothing but files of this machine, "
+            "named in quotes, can be read.",
+        ) from None
+    source = open_relation(relation, "the query", opening)
+    weakref.finalize(source, folder.close)
+    return source
+
+
+def _named_files(query: str) -> list[str]:
+    """The files that a query names in quotes, and the patterns of files.
+
+    Everything in quotes counts: what is no file of this machine cannot be opened anyway.
+    """
+    import duckdb
+
+    kinds = (duckdb.token_type.string_const, duckdb.token_type.identifier)
+    tokens = [*duckdb.tokenize(query), (len(query.encode()), None)]
+    found: list[str] = []
+    for (start, kind), (end, _) in pairwise(tokens):
+        written = query.encode()[start:end].decode(errors="replace").strip()
+        if kind in kinds and written[:1] in ("'", '"'):
+            name = written[1:-1].replace(written[0] * 2, written[0])
+            if "://" not in name:
+                found += [name, *glob.glob(name, recursive=True)]
+    return found
+
+
+def open_relation(relation: Any, name: str, opening: Opening) -> StreamSource:
+    """A DuckDB relation; it is run once, when its rows are first needed."""
+    with failures_in_our_words(name):
+        schema = relation.limit(0).to_arrow_table().schema
+    return StreamSource(schema, relation.to_arrow_reader, name, opening.columns, opening.exclude)
+
+
+def is_postgres(given: str) -> bool:
+    """Whether a source is the address of a PostgreSQL database."""
+    return given.startswith(("postgresql://", "postgres://"))
+
+
+def open_postgres(given: str, query: str | None = None) -> Engine:
+    """A table ``postgresql://…#schema.table``, or a query, on a PostgreSQL server."""
+    url, _, fragment = given.partition("#")
+    if query is not None and fragment:
+        raise ParameterError(
+            "both a table and a query were given", remedy="Leave out the part after #."
+        )
+    if fragment and is_query(fragment):
+        query, fragment = fragment.removeprefix(_PREFIX), ""
+    if "@" in fragment:
+        raise SourceError(
+            "a # ends the address of a database, and what follows is no table",
+            where=shown(given),
+            remedy="Write # in a password as %23; tables with strange names go into a query.",
+        )
+    if query is None and not fragment:
+        raise SourceError(
+            "the address names a database but no table in it",
+            where=shown(given),
+            remedy="Append #schema.table, or # and a SELECT.",
+        )
+    from sfumato.engines.postgres import Postgres
+    from sfumato.engines.sql_engine import SQLEngine
+
+    return SQLEngine(Postgres(url, table=fragment or None, query=query))

@@ -1,4 +1,5 @@
-"""`table`: anything tabular becomes a handle; `stream`: rows that pass by once.
+"""`Table`, the handle all verbs take; `table` makes one of anything tabular, `stream` of rows that
+pass by once.
 
 A chain of small recognisers looks at what was given, each for one kind of source; the first that
 knows it opens it. A recogniser goes by the name of the object's module, so that nothing is imported
@@ -7,33 +8,194 @@ for kinds that are not in play.
 
 from __future__ import annotations
 
-import glob
 import os
-import re
-import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import pyarrow as pa
 
-from sfumato.addresses import shown
 from sfumato.budget import Budget, available_memory, checked_memory, parse_memory
-from sfumato.errors import ParameterError, SourceError, did_you_mean
-from sfumato.tables.table import Table
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    ClassSizes,
+    Codes,
+    Column,
+    Engine,
+    PersonSizes,
+    Source,
+)
+from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
+from sfumato.results import Frames
 
 if TYPE_CHECKING:
-    from sfumato.engines.protocol import Engine, Source
     from sfumato.engines.stream import StreamEngine
     from sfumato.tables.parsing import Unparsed
-    from sfumato.tables.source import StreamSource
 
 __all__ = [
+    "Table",
     "stream",
     "table",
 ]
+
+
+class Table(Frames):
+    """A table, wherever its rows live; made by `sfumato.table`.
+
+    Making one reads no rows. Column names given to any method are checked, and unknown ones are
+    refused with the nearest known name. A handle may show only some of the engine's columns
+    (`select`, `exclude`); the rows are always all rows.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> people = sf.table(pa.table({"age": [20, 30, 30], "sex": ["F", "F", "F"]}))
+    >>> people.columns, people.rows
+    (('age', 'sex'), 3)
+    >>> people.class_sizes(["age"]).to_dict()
+    {1: 1, 2: 1}
+    >>> len(people), next(iter(people))
+    (3, {'age': 20, 'sex': 'F'})
+    """
+
+    def __init__(self, engine: Engine, columns: Sequence[str] | None = None) -> None:
+        self.engine = engine
+        self._shown = None if columns is None else tuple(columns)
+
+    @property
+    def name(self) -> str:
+        """The table as the user named it."""
+        return self.engine.name
+
+    @property
+    def schema(self) -> tuple[Column, ...]:
+        """The columns this handle shows."""
+        schema = self.engine.schema()
+        if self._shown is None:
+            return schema
+        by_name = {column.name: column for column in schema}
+        return tuple(by_name[name] for name in self._shown)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns this handle shows."""
+        return tuple(column.name for column in self.schema)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.engine.row_count()
+
+    def column(self, name: str) -> Column:
+        """One column by name."""
+        (found,) = self.require([name])
+        return next(column for column in self.schema if column.name == found)
+
+    def require(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """The given columns if all exist and none is doubled; all columns for None."""
+        known = self.columns
+        if columns is None:
+            return known
+        if isinstance(columns, str):
+            columns = [columns]
+        for at, name in enumerate(columns):
+            if name not in known:
+                raise ColumnError(
+                    f"there is no column `{name}`",
+                    where=self.name,
+                    remedy=did_you_mean(name, known),
+                )
+            if name in columns[:at]:
+                raise ColumnError(
+                    f"column `{name}` is named twice", where=self.name, remedy="Name it once."
+                )
+        return tuple(columns)
+
+    def select(self, columns: Sequence[str]) -> Table:
+        """The same table showing only these columns."""
+        return Table(self.engine, self.require(columns))
+
+    def exclude(self, columns: Sequence[str]) -> Table:
+        """The same table without these columns."""
+        hidden = self.require(columns)
+        return Table(self.engine, [name for name in self.columns if name not in hidden])
+
+    def class_sizes(
+        self, columns: Sequence[str] | None = None, budget: Budget | None = None
+    ) -> ClassSizes:
+        """Histogram of class sizes of a column set (of all columns for None)."""
+        return self.engine.class_sizes(self.require(columns), budget)
+
+    def person_sizes(
+        self, columns: Sequence[str] | None, person: str, budget: Budget | None = None
+    ) -> PersonSizes:
+        """Class sizes of a column set in different persons."""
+        names = [name for name in self.require(columns) if name != person]
+        return self.engine.person_sizes(names, person, budget)
+
+    def classes(
+        self,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        budget: Budget | None = None,
+    ) -> Codes:
+        """The classes of a column set with their counts."""
+        return self.engine.classes(self.require(columns), limit, budget)
+
+    def codes(self, columns: Sequence[str] | None = None, budget: Budget | None = None) -> Codes:
+        """What algorithms work on: the rows where they are in memory, else the classes.
+
+        Either way entry counts tell how many rows an entry stands for.
+        """
+        names = self.require(columns)
+        return self.engine.codes(names, budget)
+
+    def values(self, column: str, limit: int | None = None) -> Codes:
+        """One column's values with their counts."""
+        return self.engine.values(self.require([column])[0], limit)
+
+    def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
+        """Uniform sample of rows without replacement."""
+        return self.engine.sample(rows, self.require(columns), seed)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows as record batches."""
+        return self.engine.batches(self.require(columns), rows)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table; they must fit into memory."""
+        schema = pa.schema([(column.name, column.type) for column in self.schema])
+        batches = [batch.cast(schema) for batch in self.batches()]
+        return pa.Table.from_batches(batches, schema)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __bool__(self) -> bool:
+        return True  # a table is there even if it has no rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.batches():
+            yield from batch.to_pylist()
+
+    def fingerprint(self) -> str:
+        """Identity of the table's content."""
+        return self.engine.fingerprint()
+
+    def close(self) -> None:
+        """Release connections and temporary files."""
+        self.engine.close()
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name!r} on {self.engine.kind}>"
 
 
 @dataclass(frozen=True)
@@ -213,21 +375,19 @@ def _text(source: Any, opening: Opening) -> Table | None:
         given = os.fsdecode(given)
     if given == "-":
         return opening.embedded(formats.open_standard_input(opening))
-    if isinstance(source, str) and is_postgres(source):
+    if isinstance(source, str) and formats.is_postgres(source):
         opening.refuse_text_options("the database", "a table of PostgreSQL")
-        return opening.remote(open_postgres(source, opening.query))
-    if isinstance(source, str) and is_query(source) and not os.path.exists(source):
+        return opening.remote(formats.open_postgres(source, opening.query))
+    if isinstance(source, str) and formats.is_query(source) and not os.path.exists(source):
         opening.refuse_text_options("the query", "a query")
-        return opening.embedded(
-            open_query(source, opening.memory, opening.columns, opening.exclude)
-        )
+        return opening.embedded(formats.open_query(source, opening))
     return opening.embedded(formats.open_path(given, opening))
 
 
 def _pandas(source: Any, opening: Opening) -> Table | None:
     if not _is(source, "pandas", "DataFrame"):
         return None
-    from sfumato.tables.frames import ArrowSource, from_pandas
+    from sfumato.tables.columnar import ArrowSource, from_pandas
 
     name = "the pandas data frame"
     rows = from_pandas(source, name, opening.columns, opening.exclude)
@@ -237,13 +397,12 @@ def _pandas(source: Any, opening: Opening) -> Table | None:
 def _polars(source: Any, opening: Opening) -> Table | None:
     name = "the polars data frame"
     if _is(source, "polars", "DataFrame"):
-        from sfumato.tables.frames import ArrowSource, from_polars
+        from sfumato.tables.columnar import ArrowSource, from_polars
 
         rows = from_polars(source, name, opening.columns, opening.exclude)
         return opening.embedded(ArrowSource(rows, name))
     if _is(source, "polars", "LazyFrame"):
-        from sfumato.tables.columnar import CopySource
-        from sfumato.tables.frames import arrow_ready
+        from sfumato.tables.columnar import CopySource, arrow_ready
 
         lazy = arrow_ready(source)
         return opening.embedded(
@@ -256,12 +415,12 @@ def _pyarrow(source: Any, opening: Opening) -> Table | None:
     if _is(source, "pyarrow", "RecordBatch"):
         source = pa.Table.from_batches([source])
     if _is(source, "pyarrow", "Table"):
-        from sfumato.tables.frames import ArrowSource
+        from sfumato.tables.columnar import ArrowSource
 
         name = "the Arrow table"
         return opening.embedded(ArrowSource(source, name, opening.columns, opening.exclude))
     if _is(source, "pyarrow", "Dataset"):
-        from sfumato.tables.frames import DatasetSource
+        from sfumato.tables.columnar import DatasetSource
 
         name = "the Arrow dataset"
         return opening.embedded(DatasetSource(source, name, opening.columns, opening.exclude))
@@ -271,9 +430,9 @@ def _pyarrow(source: Any, opening: Opening) -> Table | None:
 def _duckdb(source: Any, opening: Opening) -> Table | None:
     if not _is(source, "duckdb", "DuckDBPyRelation"):
         return None
+    from sfumato.tables.formats import open_relation
 
-    name = "the DuckDB relation"
-    return opening.embedded(open_relation(source, name, opening.columns, opening.exclude))
+    return opening.embedded(open_relation(source, "the DuckDB relation", opening))
 
 
 def _spark(source: Any, opening: Opening) -> Table | None:
@@ -386,129 +545,6 @@ def memory_in_bytes(memory: int | str | None) -> int | None:
     return None if memory is None else checked_memory(memory)
 
 
-_PREFIX = "sql:"
-
-
-def is_query(given: str) -> bool:
-    """Whether a source is a SQL query and not a path.
-
-    Examples
-    --------
-    >>> is_query("SELECT age FROM 'people.parquet'"), is_query("select.csv")
-    (True, False)
-    """
-    return given.startswith(_PREFIX) or bool(
-        re.match(r"\s*(select|with|from|values)\s", given, re.IGNORECASE)
-    )
-
-
-def open_query(
-    query: str,
-    memory: int | None = None,
-    columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-) -> StreamSource:
-    """What a query over files gives, as DuckDB answers it; only files that it names are opened."""
-    import duckdb
-
-    from sfumato.engines.duckdb import connect, lock_down
-    from sfumato.engines.spool import PrivateFolder, allow
-
-    text = query.removeprefix(_PREFIX)
-    folder = PrivateFolder()
-    connection = connect(folder, **({"memory_limit": f"{memory}B"} if memory else {}))
-    try:
-        allow(connection, _named_files(text))
-        lock_down(connection)
-        connection.execute("SET lock_configuration = true")
-        statements = connection.extract_statements(text)
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise SourceError(
-                "a query must be one SELECT statement", remedy="It may use WITH and files by name."
-            )
-        relation = connection.sql(statements[0])
-    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-        # These speak about the query's own words, never about rows.
-        raise SourceError(
-            f"the query is not understood: {error}",
-            remedy="Name files in quotes, e.g. SELECT age, sex FROM 'people.parquet'.",
-        ) from None
-    except duckdb.Error as error:
-        raise SourceError(
-            f"the query cannot be run: {type(error).__name__}",
-            remedy="Check that its files exist and are tables; nothing but files of this machine, "
-            "named in quotes, can be read.",
-        ) from None
-    source = open_relation(relation, "the query", columns, exclude)
-    weakref.finalize(source, folder.close)
-    return source
-
-
-def _named_files(query: str) -> list[str]:
-    """The files that a query names in quotes, and the patterns of files.
-
-    Everything in quotes counts: what is no file of this machine cannot be opened anyway.
-    """
-    import duckdb
-
-    kinds = (duckdb.token_type.string_const, duckdb.token_type.identifier)
-    tokens = [*duckdb.tokenize(query), (len(query.encode()), None)]
-    found: list[str] = []
-    for (start, kind), (end, _) in pairwise(tokens):
-        written = query.encode()[start:end].decode(errors="replace").strip()
-        if kind in kinds and written[:1] in ("'", '"'):
-            name = written[1:-1].replace(written[0] * 2, written[0])
-            if "://" not in name:
-                found += [name, *glob.glob(name, recursive=True)]
-    return found
-
-
-def open_relation(
-    relation: Any,
-    name: str,
-    columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-) -> StreamSource:
-    """A DuckDB relation; it is run once, when its rows are first needed."""
-    from sfumato.tables.source import StreamSource, failures_in_our_words
-
-    with failures_in_our_words(name):
-        schema = relation.limit(0).to_arrow_table().schema
-    return StreamSource(schema, relation.to_arrow_reader, name, columns, exclude)
-
-
-def is_postgres(given: str) -> bool:
-    """Whether a source is the address of a PostgreSQL database."""
-    return given.startswith(("postgresql://", "postgres://"))
-
-
-def open_postgres(given: str, query: str | None = None) -> Engine:
-    """A table ``postgresql://…#schema.table``, or a query, on a PostgreSQL server."""
-    url, _, fragment = given.partition("#")
-    if query is not None and fragment:
-        raise ParameterError(
-            "both a table and a query were given", remedy="Leave out the part after #."
-        )
-    if fragment and is_query(fragment):
-        query, fragment = fragment.removeprefix(_PREFIX), ""
-    if "@" in fragment:
-        raise SourceError(
-            "a # ends the address of a database, and what follows is no table",
-            where=shown(given),
-            remedy="Write # in a password as %23; tables with strange names go into a query.",
-        )
-    if query is None and not fragment:
-        raise SourceError(
-            "the address names a database but no table in it",
-            where=shown(given),
-            remedy="Append #schema.table, or # and a SELECT.",
-        )
-    from sfumato.engines.postgres import Postgres
-    from sfumato.engines.sql_engine import SQLEngine
-
-    return SQLEngine(Postgres(url, table=fragment or None, query=query))
-
-
 _BEGINNING = 64
 
 
@@ -548,10 +584,11 @@ def stream(
     from sfumato.engines.stream import StreamEngine
 
     if isinstance(source, str) and source == "-":
+        from sfumato.tables.formats import piped_in
+
         reading = {"delimiter": delimiter, "encoding": encoding, "null_values": null_values}
-        engine = StreamEngine(
-            _standard_input({**reading, "header": header}), name or "standard input"
-        )
+        rows = _batches(piped_in(), "standard input", {**reading, "header": header})
+        engine = StreamEngine(rows, name or "standard input")
     elif _holds_batches(source):
         engine = StreamEngine(source, name or "the stream")
     else:
@@ -583,16 +620,6 @@ def _engine_of(opened: Table, name: str | None) -> StreamEngine:
     if isinstance(opened.engine, StreamEngine):
         return opened.engine
     return StreamEngine(opened.batches(), name or opened.name, opened.close)
-
-
-def _standard_input(reading: dict[str, Any]) -> Iterable[Any]:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise SourceError(
-            "nothing is piped in",
-            where="standard input",
-            remedy="Pipe a table in, e.g. `cat people.csv | sfumato key - --eps 0.001`.",
-        )
-    return _batches(sys.stdin.buffer, "standard input", reading)
 
 
 def _batches(piped: BinaryIO, name: str, reading: dict[str, Any]) -> Iterable[Any]:

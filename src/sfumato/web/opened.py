@@ -18,7 +18,7 @@ from sfumato.columns.persons import person_columns
 from sfumato.columns.profile import Profile, profile
 from sfumato.columns.recognise import recognise_columns
 from sfumato.columns.vocabulary import Role
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
 from sfumato.files import held, make_folder
 from sfumato.privacy import Check, check

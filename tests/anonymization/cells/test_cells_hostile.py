@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymization.cells import bounds, candidates, patterns
+from sfumato.anonymization.cells import bounds, candidates
 from sfumato.anonymization.cells.bounds import Optimum
 from sfumato.anonymization.verb import anonymize
 from sfumato.budget import Budget
@@ -121,9 +121,9 @@ def test_what_was_cut_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     small, held = Budget(memory=6_000), sf.table(table, engine="memory")
     little = anonymize(held, qi=names, k=3, method="cells", bound="lp", budget=small)
     assert any("as many as fit into memory" in said for said in little.details["cut_off"])
-    monkeypatch.setattr(patterns, "MOST_PATTERNS", 20)
-    monkeypatch.setattr(patterns, "_SAMPLE", 40)
-    monkeypatch.setattr(patterns, "_MOST_PAIRS", 40 * 150)
+    monkeypatch.setattr(candidates, "MOST_PATTERNS", 20)
+    monkeypatch.setattr(candidates, "_SAMPLE", 40)
+    monkeypatch.setattr(candidates, "_MOST_PAIRS", 40 * 150)
     few = anonymize(table, qi=names, k=3, method="cells")
     assert any("of 2^6 sets of columns" in said for said in few.details["cut_off"])
     assert any("were compared with all others" in said for said in few.details["cut_off"])

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.cells import patterns as patterns_module
-from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-from sfumato.anonymization.cells.patterns import Neighbours, patterns_of
+from sfumato.anonymization.cells import candidates as patterns_module
+from sfumato.anonymization.cells.bounds import opt_lb
+from sfumato.anonymization.cells.candidates import Neighbours, patterns_of
+from sfumato.anonymization.cells.paper import approx_dr
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.anonymization.verb import anonymize
 from sfumato.budget import Budget

@@ -16,17 +16,23 @@ from sfumato.anonymization.cells.bounds import (
     ascent,
     certified,
     lower_bound,
+    opt_lb,
     optimum,
     repaired,
     solve_assignment,
 )
-from sfumato.anonymization.cells.candidates import closed_candidates
-from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-from sfumato.anonymization.cells.paper import start
-from sfumato.anonymization.cells.partition import Partition, fits, groups_of, unite
-from sfumato.anonymization.cells.patterns import Patterns, patterns_of
+from sfumato.anonymization.cells.candidates import Patterns, closed_candidates, patterns_of
+from sfumato.anonymization.cells.paper import approx_dr, start
 from sfumato.anonymization.cells.search import improved, local_search
-from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
+from sfumato.anonymization.cells.table import (
+    PRICE_UNIT,
+    CellTable,
+    Partition,
+    fits,
+    groups_of,
+    table_of_codes,
+    unite,
+)
 from sfumato.budget import Budget
 from star_partitions import best_cost, tiny_tables
 

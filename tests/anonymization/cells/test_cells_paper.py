@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.anonymization.cells.bounds import optimum
-from sfumato.anonymization.cells.candidates import closed_candidates, frequent_candidates
-from sfumato.anonymization.cells.direct import opt_lb
+from sfumato.anonymization.cells.bounds import opt_lb, optimum
+from sfumato.anonymization.cells.candidates import (
+    closed_candidates,
+    frequent_candidates,
+    patterns_of,
+)
 from sfumato.anonymization.cells.paper import _gen_cover, start
-from sfumato.anonymization.cells.patterns import patterns_of
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.budget import Budget
 from sfumato.papers.park_shim import FIGURE_1, FIGURE_2

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.cells.bounds import ascent, lower_bound, optimum
-from sfumato.anonymization.cells.direct import guided, opt_lb, possible_entries
-from sfumato.anonymization.cells.paper import ALGORITHMS, start
-from sfumato.anonymization.cells.partition import Partition
-from sfumato.anonymization.cells.patterns import patterns_of
+from sfumato.anonymization.cells.bounds import ascent, lower_bound, opt_lb, optimum
+from sfumato.anonymization.cells.candidates import patterns_of
+from sfumato.anonymization.cells.paper import ALGORITHMS, guided, possible_entries, start
 from sfumato.anonymization.cells.search import improved
-from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
+from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, Partition, table_of_codes
 from sfumato.budget import Budget
 from star_partitions import best_cost, tiny_tables
 

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.cells.bounds import ascent, lower_bound
-from sfumato.anonymization.cells.direct import approx_dr, guided, opt_lb, possible_entries
-from sfumato.anonymization.cells.partition import Partition
-from sfumato.anonymization.cells.patterns import patterns_of
+from sfumato.anonymization.cells.bounds import ascent, lower_bound, opt_lb
+from sfumato.anonymization.cells.candidates import patterns_of
+from sfumato.anonymization.cells.paper import approx_dr, guided, possible_entries
 from sfumato.anonymization.cells.search import improved
-from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable
+from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, Partition
 from sfumato.anonymization.verb import anonymize
 from sfumato.budget import Budget
 from sfumato.privacy import (
@@ -29,7 +28,7 @@ from sfumato.privacy import (
     SensitiveColumn,
     compile_rules,
 )
-from sfumato.privacy._kernels import groups_hold
+from sfumato.privacy.rules import groups_hold
 
 MODELS: dict[str, Model] = {
     "distinct": DistinctDiversity(2, "s"),

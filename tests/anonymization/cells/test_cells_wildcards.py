@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.cells.direct import approx_dr
 from sfumato.anonymization.cells.method import Loosened, _all_match, fewest, loosened
+from sfumato.anonymization.cells.paper import approx_dr
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.anonymization.verb import anonymize
 from sfumato.errors import ParameterError

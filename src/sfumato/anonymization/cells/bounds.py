@@ -1,5 +1,8 @@
 """Lower bounds of what any solution must pay: OPT-LB, linear programming, and the optimum.
 
+OPT-LB lets every row pay the price of the cheapest candidate that contains it, which no solution
+can undercut (Park & Shim, Lemma 4.16); it needs no mining.
+
 The linear program's bound is a price for each row. Prices are found by ascent over the closed
 candidates; whatever they are, they are then lowered in whole numbers until no group of k rows that
 could be made alike is priced above its cost, so that by weak duality their sum is a lower bound.
@@ -26,10 +29,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.cells.candidates import MOST_PLACES, Candidates, closed_candidates
-from sfumato.anonymization.cells.partition import Partition
-from sfumato.anonymization.cells.patterns import Patterns
-from sfumato.anonymization.cells.table import CellTable, new_slots, number_classes, sort_classes
+from sfumato.anonymization.cells.candidates import (
+    MOST_PLACES,
+    Candidates,
+    Patterns,
+    closed_candidates,
+    patterns_of,
+)
+from sfumato.anonymization.cells.table import (
+    CellTable,
+    Partition,
+    bits_for,
+    mark_of,
+    move_keys,
+    new_marks,
+    new_slots,
+    number_classes,
+    slot_of,
+    sort_classes,
+)
 from sfumato.anonymization.dual_ascent import ascend, lower_class
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError
@@ -44,6 +62,7 @@ __all__ = [
     "certified",
     "dual_of",
     "lower_bound",
+    "opt_lb",
     "optimum",
     "repaired",
 ]
@@ -60,6 +79,10 @@ _SMALL = 4_000
 """Combinations times columns up to which `auto` asks for the optimum."""
 
 
+_AT_ONCE = 64
+"""Patterns after which it is looked whether time is left."""
+
+
 @dataclass(frozen=True, eq=False)
 class Bound:
     """The best lower bound found, and all that were computed, in units.
@@ -73,6 +96,87 @@ class Bound:
     all: Mapping[str, int]
     partition: Partition | None = None
     unsolved: bool = False
+
+
+def opt_lb(
+    table: CellTable, patterns: Patterns | None = None, budget: Budget | None = None
+) -> npt.NDArray[np.int64]:
+    """The least any solution pays for one row of each entry, in units.
+
+    Where patterns were left out or time was, rows without a candidate pay what the cheapest
+    pattern not looked at costs, so the sum is a lower bound whatever happened.
+
+    Examples
+    --------
+    >>> from sfumato.anonymization.cells.table import table_of_codes
+    >>> table = table_of_codes(np.array([[0, 0], [0, 1], [1, 2], [1, 3]]), k=2)
+    >>> int(opt_lb(table) @ table.counts) // 1000
+    4
+    """
+    patterns = patterns_of(table) if patterns is None else patterns
+    budget = budget or Budget()
+    most = patterns.certain_below
+    price = np.full(table.entries, most, dtype=np.int64)
+    useful = int(np.searchsorted(patterns.prices, most))
+    keys = table.new_keys()
+    for at in range(0, useful, _AT_ONCE):
+        budget.progress("bounding from below", at / useful)
+        if budget.spent():
+            price[price == most] = min(most, int(patterns.prices[at]))
+            break
+        upto = slice(at, min(at + _AT_ONCE, useful))
+        facts = (table.counts, table.k, patterns.kept[upto], patterns.prices[upto])
+        if not _cheapest_prices(keys, *facts, price, most):
+            break
+    return price if patterns.floor is None else np.maximum(price, patterns.floor)
+
+
+@compiled
+def _cheapest_prices(keys_of, counts, k, kept, prices, price, most):  # type: ignore[no-untyped-def]
+    """OPT-LB over patterns in turn: `price` of an entry is the first with k rows that look alike.
+
+    Entries without a price hold `most`; gives how many they are. Only they are put down by what
+    they show; the others are added where they show the same.
+    """
+    n = counts.shape[0]
+    open_, left = np.empty(n, np.int64), 0
+    for i in range(n):
+        if price[i] == most:
+            open_[left] = i
+            left += 1
+    keys, stamps, found = new_slots(left)
+    marks = new_marks(left)
+    numbers, sizes = np.empty(left, np.int32), np.empty(left, np.int64)
+    for p in range(kept.shape[0]):
+        if left == 0 or prices[p] >= most:
+            break
+        move_keys(keys_of, kept[p])
+        shown, bits, classes = keys_of.keys, bits_for(left), 0
+        for z in range(left):
+            key = shown[open_[z]]
+            at = slot_of(key, bits, p, keys, stamps)
+            if stamps[at] != p:
+                stamps[at], keys[at], found[at] = p, key, classes
+                sizes[classes] = 0
+                classes += 1
+                marks[mark_of(key, bits)] = True
+            numbers[z] = found[at]
+        for i in range(n):
+            if marks[mark_of(shown[i], bits)]:
+                at = slot_of(shown[i], bits, p, keys, stamps)
+                if stamps[at] == p:
+                    sizes[found[at]] += counts[i]
+        w = 0
+        for z in range(left):
+            i = open_[z]
+            marks[mark_of(shown[i], bits)] = False
+            if sizes[numbers[z]] >= k:
+                price[i] = prices[p]
+            else:
+                open_[w] = i
+                w += 1
+        left = w
+    return left
 
 
 def ascent(
@@ -152,8 +256,6 @@ def lower_bound(
 
 _FINE = 1 << 10
 """Prices of rows are whole numbers of this fraction of a unit."""
-
-_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,13 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato import kernels
-from sfumato.anonymization.cells.bounds import BOUNDS, Bound, Dual, ascent, lower_bound
-from sfumato.anonymization.cells.direct import opt_lb, possible_entries
-from sfumato.anonymization.cells.paper import ALGORITHMS, start
-from sfumato.anonymization.cells.partition import Partition, spread_over
-from sfumato.anonymization.cells.patterns import Patterns, patterns_of
+from sfumato.anonymization.cells.bounds import BOUNDS, Bound, Dual, ascent, lower_bound, opt_lb
+from sfumato.anonymization.cells.candidates import Patterns, patterns_of
+from sfumato.anonymization.cells.paper import ALGORITHMS, possible_entries, start
 from sfumato.anonymization.cells.search import FEW_ROUNDS, IMPROVEMENTS, improved, rounds_of
-from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, cell_table
+from sfumato.anonymization.cells.table import (
+    PRICE_UNIT,
+    CellTable,
+    Partition,
+    cell_table,
+    spread_over,
+)
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.budget import Budget
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell

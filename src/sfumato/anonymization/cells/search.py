@@ -14,34 +14,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.cells.bounds import Dual, repaired
-from sfumato.anonymization.cells.direct import guided, opt_lb
-from sfumato.anonymization.cells.partition import (
+from sfumato.anonymization.cells.bounds import Dual, opt_lb, repaired
+from sfumato.anonymization.cells.candidates import Patterns
+from sfumato.anonymization.cells.paper import guided
+from sfumato.anonymization.cells.table import (
+    CellTable,
     Partition,
+    bits_for,
     fits,
     groups_of,
     join,
-    new_group,
-    refresh,
-    rest_holds,
-    total,
-    unite,
-)
-from sfumato.anonymization.cells.patterns import Patterns
-from sfumato.anonymization.cells.table import (
-    CellTable,
-    bits_for,
     key_of,
     mark_of,
     move_keys,
+    new_group,
     new_marks,
     new_slots,
+    refresh,
+    rest_holds,
     slot_of,
     sort_classes,
+    total,
+    unite,
 )
 from sfumato.budget import Budget
 from sfumato.kernels.compiling import compiled
-from sfumato.privacy._kernels import forget, holds, take_in
+from sfumato.privacy.rules import forget, holds, take_in
 
 __all__ = ["FEW_ROUNDS", "IMPROVEMENTS", "improved", "local_search", "rounds_of"]
 

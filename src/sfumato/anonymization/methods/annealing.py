@@ -10,6 +10,11 @@ class. Classes that are too small then take pieces that others can spare, or are
 Steps that lose something are kept now and then, the less often the later it is (simulated
 annealing, Kirkpatrick, Gelatt & Vecchi 1983). No step that is kept leaves a class that fails its
 rules.
+
+Where groups are large, nobody finds k rows for a new class among the neighbours of one. There the
+class comes first (`sketch`): what the class of a piece shows is narrowed on some columns and
+widened on others. Whoever it covers and loses less there is gathered from the classes that can
+spare them, or that are better closed for it (`gather`).
 """
 
 from __future__ import annotations
@@ -22,8 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.anonymization.cuts import coarse_partition
-from sfumato.anonymization.methods.gathering import fill_from_classes, gather, sketch
+from sfumato.anonymization.methods.mondrian import coarse_partition
 from sfumato.anonymization.methods.moves import (
     AFTER,
     CHANGES,
@@ -41,6 +45,7 @@ from sfumato.anonymization.methods.moves import (
     SIZE,
     STEP,
     Company,
+    Search,
     State,
     World,
     begin_step,
@@ -53,25 +58,40 @@ from sfumato.anonymization.methods.moves import (
     open_class,
     populate,
     settle,
+    span,
     spare_piece,
     take_back,
     tighten,
     undo,
 )
 from sfumato.anonymization.methods.pricing import (
+    FIRST,
+    KIND,
+    LAST,
+    LEAF,
+    PARENT,
+    SET,
+    SLOT,
+    TREE,
+    WORD,
     bare,
+    covers,
+    group_loss,
+    grow,
     memories_of,
     nearest_entries,
-    prices_of,
-    total_loss,
 )
-from sfumato.anonymization.problem import Problem, Solution, pieced, positions_of, sensitive_of
-from sfumato.anonymization.suppression import Blocks
+from sfumato.anonymization.problem import Blocks, Problem
 from sfumato.budget import each
 from sfumato.hierarchy.tree import Array
-from sfumato.privacy._kernels import clear, enough, holds, take_in
+from sfumato.privacy.rules import clear, enough, holds, take_in
 
-__all__ = ["Search", "improve"]
+__all__ = [
+    "fill_from_classes",
+    "gather",
+    "improve",
+    "sketch",
+]
 
 PART = 12_000
 """Least number of entries of a part; twice as many are not cut."""
@@ -106,64 +126,6 @@ STEP_WORK = 64
 """How much longer a step takes than going past an entry."""
 SLACK = 4.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
-
-
-class Search:
-    """A grouping that can be improved, part by part (see `improve`).
-
-    Equal rows need not stay together: an entry of many rows that lends some of them to its
-    neighbours may save those more than its rows lose. Entries are therefore taken as pieces, single
-    rows as far as they can be spared and one piece for the rest.
-
-    Parameters
-    ----------
-    blocks
-        Entries that may be grouped.
-    groups
-        Group of each entry to start from; -1 outside of the blocks.
-    loss
-        What a group loses; see `prices_of`.
-    """
-
-    def __init__(
-        self, problem: Problem, blocks: Blocks, groups: Array, loss: str = "certainty"
-    ) -> None:
-        self.problem = problem
-        self.blocks = blocks
-        self.table = positions_of(problem)
-        self.sensitive = sensitive_of(problem)
-        self.prices = prices_of(problem, loss)
-        self.entry, self.rows, self.first_piece = _pieces(problem, groups >= 0)
-        _, dense = np.unique(groups[self.entry], return_inverse=True)
-        self.groups: Array = dense.astype(np.int64)
-
-    def loss(self) -> float:
-        """What all rows in groups lose together, over all columns."""
-        many = int(self.groups.max(initial=-1)) + 1
-        pieces = (self.table, self.entry, self.rows, self.groups)
-        return float(total_loss(*self.prices, *pieces, many))
-
-    def solution(self, **facts: Any) -> Solution:
-        """The grouping as it is now; entries that were in no group are suppressed."""
-        left_out = np.flatnonzero(np.diff(self.first_piece) == 0)
-        entry = np.concatenate([self.entry, left_out])
-        rows = np.concatenate([self.rows, self.problem.counts[left_out]])
-        groups = np.concatenate([self.groups, np.full(len(left_out), -1)])
-        return pieced(self.problem, entry, rows, groups, **facts)
-
-
-def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
-    """Entry and rows of each piece, and where the pieces of each entry begin."""
-    spare = problem.rules.k - 1
-    large = problem.counts > 2 * spare  # a piece that still satisfies k, and rows to spare
-    many = np.where(large, spare + 1, problem.counts)
-    many = np.where(kept, many, 0)
-    first = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
-    entry = np.repeat(np.arange(len(many)), many)
-    rows = np.ones(len(entry), dtype=np.int64)
-    core = large & kept
-    rows[first[:-1][core]] = problem.counts[core] - spare
-    return entry, rows, first
 
 
 def improve(search: Search, seed: int, passes: int = PASSES) -> None:
@@ -572,3 +534,255 @@ def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # 
         else:
             undo(world, now)
     return gained
+
+
+WITHIN, QUOTA = 7, 8
+"""Columns of `State.classes`: rows that a template covers, and how many of them are wanted."""
+MORE = 0.5
+"""Chance that one more column of a template is changed."""
+NARROW = 0.6
+"""Share of the changes that let a template show less on a column."""
+
+
+@bare
+def _narrow(world, now, group, axis, position):  # type: ignore[no-untyped-def]
+    """Let a class cover less of an axis, but still a position; some of it, drawn."""
+    head, ints, memories, chance = world.head, world.ints, now.memories, now.chance
+    at = head[axis, SLOT]
+    if head[axis, KIND] == TREE:
+        parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
+        shown = memories[group, at]
+        node = ints[head[axis, LEAF] + position]
+        while node != shown:
+            above = ints[parent + node]
+            same = ints[first + above] == ints[first + shown]
+            if same and ints[last + above] == ints[last + shown]:
+                memories[group, at] = node
+                return
+            node = above
+        return
+    if head[axis, KIND] == SET:
+        for other in range(world.starts[axis + 1] - world.starts[axis]):
+            word, bit = at + 1 + other // WORD, np.int64(1) << (other % WORD)
+            if memories[group, word] & bit and other != position and draw(chance) < 0.5:
+                memories[group, word] ^= bit
+                memories[group, at] -= 1
+        return
+    low, high = memories[group, at], memories[group, at + 1]
+    cut = low + np.int64(draw(chance) * (high - low))
+    if low == high:
+        return
+    if position <= cut:
+        memories[group, at + 1] = cut
+    else:
+        memories[group, at] = cut + 1
+
+
+@bare
+def _widen(world, now, group, axis):  # type: ignore[no-untyped-def]
+    """Let a class cover more of an axis: the next node up, a value more, up to twice the range."""
+    head, ints, memories, chance = world.head, world.ints, now.memories, now.chance
+    size, at = world.starts[axis + 1] - world.starts[axis], head[axis, SLOT]
+    if head[axis, KIND] == TREE:
+        low, high = span(world, memories, group, axis)
+        if high - low == size - 1:
+            return
+        grow(head, ints, memories, group, axis, low - 1 if low > 0 else high + 1)
+    elif head[axis, KIND] == SET:
+        grow(head, ints, memories, group, axis, np.int64(draw(chance) * size))
+    else:
+        low, high = memories[group, at], memories[group, at + 1]
+        step = 1 + np.int64(draw(chance) * (high - low + 1))
+        if draw(chance) < 0.5:
+            memories[group, at] = max(low - step, 0)
+        else:
+            memories[group, at + 1] = min(high + step, size - 1)
+
+
+@bare
+def sketch(world, now, piece):  # type: ignore[no-untyped-def]
+    """Make the template of a class that covers a piece and shows more of it than its class does.
+
+    Whether it does.
+    """
+    pieces, template = now.pieces, now.classes.shape[0]
+    home, entry, axes = pieces[piece, HOME], pieces[piece, ENTRY], world.head.shape[0]
+    for slot in range(now.memories.shape[1]):
+        now.memories[template, slot] = now.memories[home, slot]
+    while True:
+        axis = np.int64(draw(now.chance) * axes)
+        if draw(now.chance) < NARROW:
+            _narrow(world, now, template, axis, np.int64(world.table[entry, axis]))
+        else:
+            _widen(world, now, template, axis)
+        if draw(now.chance) >= MORE:
+            break
+    cost = group_loss(world.head, world.floats, now.memories, template)
+    return cost < now.costs[home] - LEAST
+
+
+@bare
+def _inside(world, now, group, block):  # type: ignore[no-untyped-def]
+    """List the entries of a block that a class covers; their number.
+
+    They are looked for along the axis on which the class covers fewest.
+    """
+    head, ints, table, memories = world.head, world.ints, world.table, now.memories
+    begins, along, inside = world.begins, world.along, now.inside
+    best, chosen = np.int64(table.shape[0] + 1), 0
+    for axis in range(head.shape[0]):
+        low, high = span(world, memories, group, axis)
+        at = world.starts[axis] + axis
+        many = begins[at + high + 1] - begins[at + low]
+        if many < best:
+            best, chosen = many, axis
+    low, high = span(world, memories, group, chosen)
+    at, found = world.starts[chosen] + chosen, 0
+    for place in range(begins[at + low], begins[at + high + 1]):
+        entry = along[chosen, place]
+        if world.block[entry] == block and covers(head, ints, memories, group, table, entry):
+            inside[found] = entry
+            found += 1
+    return found
+
+
+@bare
+def _donors(world, now, group, many):  # type: ignore[no-untyped-def]
+    """List the classes of the first so many entries listed, and count their rows; how many."""
+    pieces, classes, first, found = now.pieces, now.classes, world.first, 0
+    for z in range(many):
+        for piece in range(first[now.inside[z]], first[now.inside[z] + 1]):
+            home = pieces[piece, HOME]
+            if home == group:
+                continue
+            if classes[home, WITHIN] == 0:
+                now.donors[found] = home
+                found += 1
+            classes[home, WITHIN] += pieces[piece, ROWS]
+    return found
+
+
+@bare
+def _price_of_parting(world, now, home, template, limit):  # type: ignore[no-untyped-def]
+    """What the rows of a class that a template does not cover lose elsewhere; stops at a limit."""
+    head, ints, memories, table = world.head, world.ints, now.memories, world.table
+    pieces, price, before, cost = now.pieces, 0.0, np.int64(-1), 0.0
+    member = now.classes[home, HEAD]
+    while member >= 0 and price < limit:
+        entry = pieces[member, ENTRY]
+        if entry != before:
+            before, cost = entry, 0.0
+            if not covers(head, ints, memories, template, table, entry):
+                _, cost = cheapest_cover(world, now, entry, home, np.inf)
+                cost -= now.costs[home]
+        price += cost * pieces[member, ROWS]
+        member = pieces[member, AFTER]
+    return price
+
+
+@bare
+def _claim(world, now, template, found, cost, k):  # type: ignore[no-untyped-def]
+    """Decide how many rows each class gives to one that costs less: rows, and what is saved.
+
+    A class gives what it can spare, or everything where the rest is better off elsewhere.
+    """
+    classes, costs, taken, value = now.classes, now.costs, np.int64(0), 0.0
+    for z in range(found):
+        home = now.donors[z]
+        gain, within = costs[home] - cost, classes[home, WITHIN]
+        classes[home, QUOTA] = 0
+        if gain <= LEAST:
+            continue
+        quota, spare = within, max(classes[home, SIZE] - k, 0)
+        if spare < within < classes[home, SIZE]:
+            more = (within - spare) * gain
+            price = _price_of_parting(world, now, home, template, more)
+            if price < more:
+                value -= price
+            else:
+                quota = spare
+        classes[home, QUOTA] = quota
+        value += quota * gain
+        taken += quota
+    return taken, value
+
+
+@bare
+def _borrow(now, found, cost, lacking, k, limit):  # type: ignore[no-untyped-def]
+    """Decide which classes give the rows that are lacking: rows, and what that costs."""
+    classes, costs, taken, price = now.classes, now.costs, np.int64(0), 0.0
+    while taken < lacking and price < limit:
+        least, who = np.inf, -1
+        for z in range(found):
+            home = now.donors[z]
+            can = min(classes[home, WITHIN], classes[home, SIZE] - k) > classes[home, QUOTA]
+            if can and cost - costs[home] < least:
+                least, who = cost - costs[home], home
+        if who < 0:
+            break
+        most = min(classes[who, WITHIN], classes[who, SIZE] - k) - classes[who, QUOTA]
+        rows = min(most, lacking - taken)
+        classes[who, QUOTA] += rows
+        taken += rows
+        price += rows * least
+    return taken, price
+
+
+@bare
+def _bring(world, now, group, many):  # type: ignore[no-untyped-def]
+    """Move into a class what was decided on, of the first so many entries listed."""
+    pieces, classes, first = now.pieces, now.classes, world.first
+    for z in range(many):
+        for piece in range(first[now.inside[z]], first[now.inside[z] + 1]):
+            home, rows = pieces[piece, HOME], pieces[piece, ROWS]
+            if home != group and rows <= classes[home, QUOTA]:
+                classes[home, QUOTA] -= rows
+                move(world, now, piece, group)
+
+
+@bare
+def _forget(now, found):  # type: ignore[no-untyped-def]
+    for z in range(found):
+        now.classes[now.donors[z], WITHIN] = 0
+        now.classes[now.donors[z], QUOTA] = 0
+
+
+@bare
+def gather(world, now, block, k, limit):  # type: ignore[no-untyped-def]
+    """Open a class that shows the template and gather whoever loses less there; whether it is open.
+
+    It is not where too few come, or where that seems to lose more than the limit.
+    """
+    template = now.classes.shape[0]
+    cost = group_loss(world.head, world.floats, now.memories, template)
+    many = _inside(world, now, template, block)
+    found = _donors(world, now, template, many)
+    taken, value = _claim(world, now, template, found, cost, k)
+    if taken < k:
+        more, price = _borrow(now, found, cost, k - taken, k, value + limit)
+        taken += more
+        value -= price
+    group = np.int64(-1)
+    if taken >= k and value + limit >= 0.0:
+        group = open_class(world, now, template)
+    if group >= 0:
+        _bring(world, now, group, many)
+        if now.classes[group, HEAD] >= 0:
+            tighten(world, now, group, now.pieces.shape[0])
+    _forget(now, found)
+    return group >= 0
+
+
+@bare
+def fill_from_classes(world, now, group, k, limit):  # type: ignore[no-untyped-def]
+    """Fill a class that is too small with rows others can spare, below a price; whether it was."""
+    block = world.block[now.pieces[now.classes[group, HEAD], ENTRY]]
+    many = _inside(world, now, group, block)
+    found = _donors(world, now, group, many)
+    lacking = k - now.classes[group, SIZE]
+    taken, price = _borrow(now, found, now.costs[group], lacking, k, limit)
+    good = taken >= lacking and price < limit
+    if good:
+        _bring(world, now, group, many)
+    _forget(now, found)
+    return good and now.classes[group, SIZE] >= k

@@ -30,21 +30,24 @@ import numpy as np
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods import mondrian
-from sfumato.anonymization.methods.annealing import PASSES, STEP_WORK, Search, improve
+from sfumato.anonymization.methods.annealing import PASSES, STEP_WORK, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
     covering_groups,
     descending_groups,
     level_groups,
 )
+from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import PRICE, prices_of
-from sfumato.anonymization.problem import Problem, Solution, positions_of
-from sfumato.anonymization.suppression import (
+from sfumato.anonymization.problem import (
     Blocks,
+    Problem,
+    Solution,
     allowed_blocks,
     lifted,
     most_left_out,
     only,
+    positions_of,
 )
 from sfumato.budget import Budget, each
 from sfumato.errors import ParameterError, did_you_mean

@@ -27,19 +27,29 @@ import numpy as np
 from sfumato import kernels
 from sfumato.anonymization.methods.lattice import nodes_by_loss
 from sfumato.anonymization.persons import entries_of_persons
-from sfumato.anonymization.problem import Problem, Solution, sensitive_of
-from sfumato.anonymization.suppression import (
+from sfumato.anonymization.problem import (
     Blocks,
+    Problem,
+    Solution,
     allowed_blocks,
     most_left_out,
     own_rows,
+    sensitive_of,
 )
 from sfumato.budget import each
 from sfumato.errors import ParameterError, PromiseError, did_you_mean, spell
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.hierarchy.tree import Array
-from sfumato.privacy._kernels import groups_hold, held
-from sfumato.privacy.rules import DISTINCT, MAPPED, PERSONS, Rules, compares, recounted
+from sfumato.privacy.rules import (
+    DISTINCT,
+    MAPPED,
+    PERSONS,
+    Rules,
+    compares,
+    groups_hold,
+    held,
+    recounted,
+)
 
 __all__ = ["solve"]
 

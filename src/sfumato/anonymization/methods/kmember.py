@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.cuts import coarse_partition, runs_of_blocks
-from sfumato.anonymization.methods.annealing import Search, improve
+from sfumato.anonymization.methods.annealing import improve
+from sfumato.anonymization.methods.mondrian import coarse_partition, runs_of_blocks
+from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import (
     END,
     begin,
@@ -31,13 +32,30 @@ from sfumato.anonymization.methods.pricing import (
     prices_of,
     union_loss,
 )
-from sfumato.anonymization.problem import Problem, Solution, grouped, positions_of, sensitive_of
-from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.anonymization.problem import (
+    Blocks,
+    Problem,
+    Solution,
+    allowed_blocks,
+    grouped,
+    positions_of,
+    sensitive_of,
+)
 from sfumato.budget import each
 from sfumato.errors import ParameterError
 from sfumato.kernels.compiling import compiled
-from sfumato.privacy._kernels import clear, forget, holds, only_more_helps, take_in
-from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, DISTINCT, PERSONS
+from sfumato.privacy.rules import (
+    CLOSE_EQUAL,
+    CLOSE_ORDERED,
+    CLOSE_TREE,
+    DISTINCT,
+    PERSONS,
+    clear,
+    forget,
+    holds,
+    only_more_helps,
+    take_in,
+)
 
 __all__ = ["clustered_groups", "place_leftovers", "solve"]
 

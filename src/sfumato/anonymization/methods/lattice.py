@@ -20,20 +20,20 @@ import numpy as np
 from sfumato.anonymization.methods.kmember import place_leftovers
 from sfumato.anonymization.methods.pricing import prices_of
 from sfumato.anonymization.problem import (
+    Blocks,
     Problem,
     Shape,
     Solution,
+    allowed_blocks,
     grouped,
     positions_of,
     sensitive_of,
 )
-from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.budget import spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
-from sfumato.privacy._kernels import clear, enough, holds, take_in
-from sfumato.privacy.rules import Rules
+from sfumato.privacy.rules import Rules, clear, enough, holds, take_in
 
 __all__ = ["covering_groups", "descending_groups", "level_groups", "nodes_by_loss", "solve"]
 

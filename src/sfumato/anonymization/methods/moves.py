@@ -1,4 +1,4 @@
-"""The moves of `annealing`: what a piece or a class could do, done so that it can be taken back.
+"""A grouping that `annealing` improves, and the moves of its pieces and classes, to be taken back.
 
 A class shows something fixed and takes every piece that this covers, so a piece that moves costs
 or saves the difference of two numbers and nobody needs to look at the others. An index of bits
@@ -32,11 +32,23 @@ from sfumato.anonymization.methods.pricing import (
     grow_all,
     loss_with,
     losses_with,
+    prices_of,
+    total_loss,
 )
+from sfumato.anonymization.problem import (
+    Blocks,
+    Problem,
+    Solution,
+    pieced,
+    positions_of,
+    sensitive_of,
+)
+from sfumato.hierarchy.tree import Array
 
 __all__ = [
     "LEAST",
     "Company",
+    "Search",
     "State",
     "World",
     "begin_step",
@@ -71,6 +83,64 @@ REACH = 16
 """Neighbours of a piece among which a class that grows, or a piece to spare, is looked for."""
 LARGE = 64
 """Classes of more pieces keep showing what they did when one leaves: nobody looks through them."""
+
+
+class Search:
+    """A grouping that can be improved, part by part (see `annealing.improve`).
+
+    Equal rows need not stay together: an entry of many rows that lends some of them to its
+    neighbours may save those more than its rows lose. Entries are therefore taken as pieces, single
+    rows as far as they can be spared and one piece for the rest.
+
+    Parameters
+    ----------
+    blocks
+        Entries that may be grouped.
+    groups
+        Group of each entry to start from; -1 outside of the blocks.
+    loss
+        What a group loses; see `prices_of`.
+    """
+
+    def __init__(
+        self, problem: Problem, blocks: Blocks, groups: Array, loss: str = "certainty"
+    ) -> None:
+        self.problem = problem
+        self.blocks = blocks
+        self.table = positions_of(problem)
+        self.sensitive = sensitive_of(problem)
+        self.prices = prices_of(problem, loss)
+        self.entry, self.rows, self.first_piece = _pieces(problem, groups >= 0)
+        _, dense = np.unique(groups[self.entry], return_inverse=True)
+        self.groups: Array = dense.astype(np.int64)
+
+    def loss(self) -> float:
+        """What all rows in groups lose together, over all columns."""
+        many = int(self.groups.max(initial=-1)) + 1
+        pieces = (self.table, self.entry, self.rows, self.groups)
+        return float(total_loss(*self.prices, *pieces, many))
+
+    def solution(self, **facts: Any) -> Solution:
+        """The grouping as it is now; entries that were in no group are suppressed."""
+        left_out = np.flatnonzero(np.diff(self.first_piece) == 0)
+        entry = np.concatenate([self.entry, left_out])
+        rows = np.concatenate([self.rows, self.problem.counts[left_out]])
+        groups = np.concatenate([self.groups, np.full(len(left_out), -1)])
+        return pieced(self.problem, entry, rows, groups, **facts)
+
+
+def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
+    """Entry and rows of each piece, and where the pieces of each entry begin."""
+    spare = problem.rules.k - 1
+    large = problem.counts > 2 * spare  # a piece that still satisfies k, and rows to spare
+    many = np.where(large, spare + 1, problem.counts)
+    many = np.where(kept, many, 0)
+    first = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
+    entry = np.repeat(np.arange(len(many)), many)
+    rows = np.ones(len(entry), dtype=np.int64)
+    core = large & kept
+    rows[first[:-1][core]] = problem.counts[core] - spare
+    return entry, rows, first
 
 
 class World(NamedTuple):
@@ -134,7 +204,7 @@ class State(NamedTuple):
     chance
         State of the random numbers.
     inside, donors
-        Room for a list of entries, and for one of classes; see `gathering`.
+        Room for a list of entries, and for one of classes; see `annealing.gather`.
     tallies
         How many rows of each class have each sensitive value; of no class where that would take
         too much room, or where persons are counted.

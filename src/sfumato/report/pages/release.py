@@ -19,11 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.addresses import shown
 from sfumato.budget import Budget
-from sfumato.engines.parts import Parted
-from sfumato.engines.recoding import Recoding, Step
-from sfumato.errors import HierarchyError, ParameterError
+from sfumato.engines.recoding import Parted, Recoding, Step
+from sfumato.errors import HierarchyError, ParameterError, shown
 from sfumato.hierarchy import Hierarchy, ValueSets
 from sfumato.kernels import class_ids, group_distinct, group_min
 from sfumato.keyfiles import names_same

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.quasi.measure import Measures
 from sfumato.quasi.scan import RUNGS, Scan, scan
