@@ -21,8 +21,8 @@ from sfumato.release.certificate import Certificate
 from sfumato.report.page import Page, body_html
 from sfumato.report.pages.certificate import certificate_svg
 from sfumato.report.registry import page_of
-from sfumato.web.candidates import nodes_of
-from sfumato.web.choices import read_choices
+from sfumato.web.candidates import drawn_lattice, nodes_of
+from sfumato.web.choices import Choices, read_choices
 from sfumato.web.kept import Asked, questions_from, questions_to
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
@@ -565,3 +565,15 @@ def test_spellings_of_one_value_are_pointed_out(bench: Running, tmp_path: Path) 
     scanned = " ".join(sfumato("scan", place).out.split())
     assert f"illness: {told}, and count as different" in scanned
     assert "flu" not in scanned.lower()
+
+
+def test_some_nodes_of_a_large_lattice_are_listed_and_not_drawn() -> None:
+    """They lie far apart: a picture of them is mostly empty."""
+    losses = {"loss": [0.0, 0.5], "ncp": [0.0, 0.5], "suppressed": [4, 0], "k": [1, 6]}
+    listed = {"columns": ["age"], "levels": [[0], [1]], "holds": [False, True], "optimal": 1}
+    chosen = Choices({"age": "quasi-identifier"})
+    for number, drawn in ((2, True), (165_888, False)):
+        lattice = {**listed, **losses, "nodes": number}
+        picture, line = drawn_lattice("1", (), chosen, lattice, nodes_of(lattice), (1,))
+        assert bool(picture) == drawn
+        assert "precision lost" in line

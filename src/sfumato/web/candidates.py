@@ -373,7 +373,7 @@ def drawn_lattice(
         return f"{place}{'·'.join(map(str, levels))}#node"
 
     picture = ""
-    if len(nodes) <= MOST_LEVELS:
+    if len(nodes) == lattice["nodes"] and len(nodes) <= MOST_LEVELS:  # some of many lie far apart
         picture = levels_svg(
             lattice,
             f"Lattice of {len(nodes)} choices of levels",
