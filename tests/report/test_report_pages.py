@@ -463,3 +463,9 @@ def test_marks_say_whole_numbers_as_pages_do() -> None:
     section = Section("s", (), [Figure("f", "", found)])
     shown = body_html(Page("a", "", "b", "good", sections=[section]))
     assert "rows: 14,021;" in shown
+
+
+def test_next_to_nothing_does_not_fill_a_picture() -> None:
+    for share, whole in ((8e-7, 0.01), (0.3, 0.3), (0.0, 1.0)):
+        spec = shares("Alone", {"age": share}, what="rows that stand alone")
+        assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, whole * 1.15]

@@ -40,12 +40,17 @@ __all__ = [
 ]
 
 
+LEAST_SHOWN = 0.01
+"""The share that the longest bar stands for at least, if it fills the picture."""
+
+
 def _bars(title: str, rows: list[Spec], what: str) -> Spec:
     """Horizontal bars with their figure at the end: rows of `name`, `share`, `said`."""
     order = [row["name"] for row in rows]
     most = max((row["share"] for row in rows), default=0.0)
-    # Room for the figure behind the longest bar.
-    x = share_axis("share", what, scale={"domain": [0, (most or 1) * 1.15], "nice": False})
+    # Room for the figure behind the longest bar; next to nothing must not fill the picture.
+    end = max(most, LEAST_SHOWN) * 1.15 if most else 1.15
+    x = share_axis("share", what, scale={"domain": [0, end], "nice": False})
     y = name_axis("name", order)
     layers = [
         {"mark": {"type": "bar", "color": ACCENT, "height": {"band": 0.68}},
