@@ -92,7 +92,7 @@ METHODS: dict[str, Method] = {
     ),
     "full-domain": Method(
         "sfumato.anonymization.methods.full_domain",
-        "one level a column for the whole table, the optimum; lists the lattice of levels",
+        "one level per column for the whole table, the optimum; lists the lattice of levels",
         ("suppression_limit", "levels", "every_node"),
         needs_trees=True,
         judges_sets=True,
