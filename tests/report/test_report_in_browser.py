@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ from sfumato.secure import Outcome
 pytestmark = pytest.mark.browser
 
 SCREENS = [(400, True), (1400, False)]
-"""What fits depends on the width of a screen, what can be read on its colours as well."""
+"""What fits depends on the width of a screen, what can be read on its colours as well. Each screen
+is looked at once, with all that is asked of it."""
 
 VISIBLE = "[...document.querySelectorAll('figure svg')].filter(s => s.getClientRects().length)"
 
@@ -37,6 +39,17 @@ OUTSIDE = """[...document.querySelectorAll('svg.gauge, svg.flow .goal')].flatMap
     .map(([t]) => t.textContent);
 })"""
 """Words that are wider than the gauge or the box in which they stand."""
+
+SHOWN = f"""[
+  document.querySelectorAll('figure').length,
+  {VISIBLE}.map(s => [s.getBBox().width, s.getBBox().height,
+    s.querySelectorAll('path, rect, circle').length]),
+  document.documentElement.scrollWidth,
+  {OUTSIDE},
+  Math.min(...{VISIBLE}.flatMap(s => [...s.querySelectorAll('text')].map(t =>
+    parseFloat(getComputedStyle(t).fontSize) * s.getScreenCTM().a))),
+]"""
+"""What `Seen` says of a page, but for its requests and issues."""
 
 
 @pytest.fixture(scope="module")
@@ -86,43 +99,92 @@ def _party() -> Outcome:
     return Outcome(tree, cost)
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_every_picture_is_drawn_and_fits(
-    tab: Tab, reports: dict[str, Path], width: int, dark: bool
-) -> None:
+@dataclass(frozen=True)
+class Seen:
+    """What a browser shows of a report on one screen."""
+
+    figures: int
+    drawn: list[tuple[float, float, int]]
+    """Width and height of each picture in sight, and how many marks it has."""
+    width: int
+    outside: list[str]
+    smallest: float
+    """Size of the smallest text in pictures."""
+    asked: list[str]
+    """Addresses that the page asked for."""
+    issues: list[str] | None
+    """What is hard to read; None where nobody can tell."""
+
+
+@pytest.fixture(scope="module", params=SCREENS, ids=str)
+def screen(request: pytest.FixtureRequest) -> tuple[int, bool]:
+    """Width of a window, and whether its reader likes it dark."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def seen(tab: Tab, reports: dict[str, Path], screen: tuple[int, bool]) -> dict[str, Seen]:
+    """All reports on one screen, each opened once."""
+    width, dark = screen
+    try:
+        axe_or_skip()
+        rules = EVERYTHING if dark else COLOURS
+    except pytest.skip.Exception:
+        rules = None
+    found = {}
     tab.look(width=width, dark=dark)
     for name, place in reports.items():
-        asked = len(tab.requests())
+        before = len(tab.requests())
         tab.open(place.as_uri())
-        figures = tab.value("document.querySelectorAll('figure').length")
-        drawn = tab.value(
-            f"{VISIBLE}.map(s => [s.getBBox().width, s.getBBox().height, "
-            "s.querySelectorAll('path, rect, circle').length])"
+        found[name] = Seen(
+            *tab.value(SHOWN),
+            asked=tab.requests()[before:],
+            issues=None if rules is None else accessibility_issues(tab, rules),
         )
-        assert len(drawn) == figures > 0, name
-        for wide, high, marks in drawn:
+        keep(f"report/{name}-{width}{'-dark' if dark else ''}.png", tab.picture)
+    return found
+
+
+def test_every_picture_is_drawn_and_fits(
+    tab: Tab, reports: dict[str, Path], seen: dict[str, Seen], screen: tuple[int, bool]
+) -> None:
+    for name, page in seen.items():
+        assert len(page.drawn) == page.figures > 0, name
+        for wide, high, marks in page.drawn:
             assert wide > 100, name
             assert high > 40, name
             assert marks >= 1, name
-        assert tab.value("document.documentElement.scrollWidth") <= width, name
-        assert tab.requests()[asked:] == [place.as_uri()]
-        keep(f"report/{name}-{width}{'-dark' if dark else ''}.png", tab.picture)
+        assert page.width <= screen[0], name
+        assert page.asked == [reports[name].as_uri()]
     assert tab.complaints() == []
 
 
-@pytest.mark.parametrize("width", [400, 1400])
 def test_no_word_leaves_its_gauge_or_box(
-    tab: Tab, reports: dict[str, Path], tmp_path: Path, width: int
+    tab: Tab,
+    reports: dict[str, Path],
+    seen: dict[str, Seen],
+    screen: tuple[int, bool],
+    tmp_path: Path,
 ) -> None:
-    tab.look(width=width)
     gauges = tmp_path / "gauges.html"
     pairs = [(0.5764, 0.1412), (0.99999, 0.00001), (1.0, 0.2), (0.0123, 0.0099), (None, None)]
     drawn = "".join(gauge("marketer", before, after) for before, after in pairs)
     style = reports["table"].read_text(encoding="utf-8").partition("</style>")[0]
     gauges.write_text(f"{style}</style><body>{drawn}</body>", encoding="utf-8")
-    for name, place in {**reports, "gauges": gauges}.items():
-        tab.open(place.as_uri())
-        assert tab.value(OUTSIDE) == [], name
+    tab.look(width=screen[0])
+    tab.open(gauges.as_uri())
+    assert tab.value(OUTSIDE) == []
+    assert {name: page.outside for name, page in seen.items() if page.outside} == {}
+
+
+def test_people_of_all_abilities_can_read_it(seen: dict[str, Seen]) -> None:
+    axe_or_skip()
+    assert {name: page.issues for name, page in seen.items() if page.issues != []} == {}
+
+
+def test_text_in_pictures_is_large_enough(seen: dict[str, Seen]) -> None:
+    for name, page in seen.items():
+        assert page.smallest >= 8, name
 
 
 def test_a_table_of_two_columns_fits_a_telephone(tab: Tab, reports: dict[str, Path]) -> None:
@@ -131,17 +193,6 @@ def test_a_table_of_two_columns_fits_a_telephone(tab: Tab, reports: dict[str, Pa
     assert tab.value(
         "[...document.querySelectorAll('.scroll')].every(s => s.scrollWidth <= s.clientWidth)"
     )
-
-
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_people_of_all_abilities_can_read_it(
-    tab: Tab, reports: dict[str, Path], width: int, dark: bool
-) -> None:
-    axe_or_skip()
-    tab.look(width=width, dark=dark)
-    for name, place in reports.items():
-        tab.open(place.as_uri())
-        assert accessibility_issues(tab, EVERYTHING if dark else COLOURS) == [], name
 
 
 def test_what_cannot_be_read_is_found(tab: Tab, tmp_path: Path) -> None:
@@ -153,19 +204,6 @@ def test_what_cannot_be_read_is_found(tab: Tab, tmp_path: Path) -> None:
     assert {"color-contrast", "image-alt", "html-has-lang"} <= found
     seen = {issue.partition(" ")[0] for issue in accessibility_issues(tab, COLOURS)}
     assert seen == {"color-contrast"}
-
-
-def test_text_in_pictures_is_large_enough_on_a_telephone(
-    tab: Tab, reports: dict[str, Path]
-) -> None:
-    tab.look(width=400)
-    for name, place in reports.items():
-        tab.open(place.as_uri())
-        smallest = tab.value(
-            f"Math.min(...{VISIBLE}.flatMap(s => [...s.querySelectorAll('text')].map(t => "
-            "parseFloat(getComputedStyle(t).fontSize) * s.getScreenCTM().a)))"
-        )
-        assert smallest >= 8, name
 
 
 def test_it_prints(tab: Tab, reports: dict[str, Path]) -> None:
