@@ -294,6 +294,15 @@ def test_what_loops_call_is_kept_apart_from_what_python_calls(shared):
     assert other.communicate()[0].endswith("9\n0\n")
 
 
+def test_what_loops_call_is_made_into_machine_code_with_them_only(shared):
+    loops = sys.modules["shared"]
+    assert loops.outer.dispatcher(2) == 18
+    (part,) = loops.loop.inside.overloads.values()
+    (whole,) = loops.outer.dispatcher.overloads.values()
+    assert list(part.library.get_defined_functions()) == []
+    assert list(whole.library.get_defined_functions()) != []
+
+
 def test_nobody_waits_for_ever(shared):
     with turn(shared), other_process(patience=0.05) as other:
         assert other.stdout.readline() == COMPILING  # it waits, and compiles then

@@ -131,13 +131,14 @@ class Loop:
         """Numba's own object, for calls from other loops.
 
         It cannot be called from Python: to unpack the arguments of such a call, often tuples of
-        dozens of arrays, is a quarter of all that there is to compile.
+        dozens of arrays, is a quarter of all that there is to compile. Nor is it made into machine
+        code of its own: see `_linked_only`.
         """
-        made = self._made(no_cpython_wrapper=True)
+        made = self._made(no_cpython_wrapper=True, pipeline_class=_linked_only())
         _for_all_numbers(made)
         return made
 
-    def _made(self, **options: bool) -> Any:
+    def _made(self, **options: Any) -> Any:
         # What is not said of memory, a loop takes from the one that happens to call it first.
         return njit(**{"nogil": True, "_nrt": True, **self._options, **options})(self.py_func)
 
@@ -314,6 +315,51 @@ def _lock(file: int, byte: int, *, free: bool = False) -> bool:
     except OSError as error:
         return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
     return True
+
+
+@cache
+def _linked_only() -> Any:
+    """How numba compiles what is only ever linked into loops that call it: up to its own language.
+
+    Those optimise all that they are made of as a whole, and only they run. Numba would optimise
+    each part before, and make it into machine code that nobody calls: a fifth of all the time.
+    """
+    from llvmlite import binding
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
+
+    class Part(JITCodeLibrary):  # type: ignore[misc]
+        """Functions to be linked; by itself no more than a place for what surrounds them."""
+
+        _final_module: Any
+
+        def _optimize_final_module(self) -> None:
+            """Leave it to those it is linked into."""
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._shared_module = whole = self._final_module
+            for one in whole.functions:
+                if one.is_declaration:
+                    continue
+                if one.name.startswith("_ZN5numba"):
+                    one.linkage = "internal"  # two of one name may differ: see `test_compiled`
+                elif one.linkage.name == "external":
+                    one.linkage = "linkonce_odr"
+            rooms = [str(one) for one in whole.global_variables if "NumbaEnv" in one.name]
+            empty = str(self._codegen._create_empty_module(self.name))
+            self._final_module = binding.parse_assembly("\n".join([empty, *rooms]))
+            self._final_module.name = whole.name
+            super()._finalize_final_module()
+
+    class LinkedOnly(Compiler):  # type: ignore[misc]
+        def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+            if library is None:
+                library = Part(target.codegen(), "inside")
+                library.enable_object_caching()
+            super().__init__(typing, target, library, *rest)
+
+    return LinkedOnly
 
 
 def _for_all_numbers(dispatcher: Any) -> None:
