@@ -9,12 +9,12 @@ from typing import Any
 from typer.testing import CliRunner
 
 from cli_tools import sfumato
-from sfumato.cli.risk import app
+from sfumato.cli.measure import app
 
 
 def run(*arguments: object) -> Any:
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
-    return runner.invoke(app, [str(argument) for argument in arguments])
+    return runner.invoke(app, ["risk", *(str(argument) for argument in arguments)])
 
 
 def test_before_and_after(tmp_path: Path) -> None:

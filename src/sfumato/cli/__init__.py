@@ -1,7 +1,7 @@
 """All verbs of the command line, in the order in which ``sfumato --help`` lists them.
 
-A verb is one line here and one module beside this one. The module is imported when its verb is
-used, so a verb costs nothing to those who use another.
+A verb is one line here and a command of a module beside this one. The module is imported when its
+verb is used, so a verb costs nothing to those who use another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HELPERS = "Helpers"
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb: its name, the module in ``sfumato.cli`` that holds its `app`, and its place."""
+    """One verb: its name, the module in ``sfumato.cli`` whose `app` has it, and its place."""
 
     name: str
     module: str
@@ -45,21 +45,21 @@ VERBS = (
     Verb("measure", "measure", LOOK, "How well a set of columns tells people apart."),
     Verb(
         "key",
-        "key",
+        "keys",
         LOOK,
         "A small set of columns that identifies people; the smallest with --proven.",
     ),
     Verb("keys", "keys", LOOK, "All minimal sets of columns that identify people."),
-    Verb("violations", "violations", LOOK, "Which column sets break k-anonymity."),
-    Verb("uniques", "uniques", LOOK, "The rows that few columns single out."),
-    Verb("risk", "risk", LOOK, "How likely somebody is found by what an attacker knows."),
+    Verb("violations", "keys", LOOK, "Which column sets break k-anonymity."),
+    Verb("uniques", "keys", LOOK, "The rows that few columns single out."),
+    Verb("risk", "measure", LOOK, "How likely somebody is found by what an attacker knows."),
     Verb("mask", "mask", BLUR, "Publish many columns, and no quasi-identifier among them."),
     Verb("anonymize", "anonymize", BLUR, "Blur until k-anonymity and its kin provably hold."),
     Verb("verify", "verify", PROVE, "Check a table or a release."),
     Verb("utility", "utility", PROVE, "What a release cost, compared with its original."),
-    Verb("keygen", "keygen", PROVE, "A pair of keys that signs certificates."),
+    Verb("keygen", "verify", PROVE, "A pair of keys that signs certificates."),
     Verb("population", "population", LOOK, "Who is unique in the population behind the table."),
-    Verb("attack", "attack", PROVE, "Join a release with known people and count who is found."),
+    Verb("attack", "population", PROVE, "Join a release with known people and count who is found."),
     Verb("safe-harbor", "safe_harbor", BLUR, "De-identify by HIPAA's Safe Harbor."),
     Verb("party", "party", TOGETHER, "Two parties compute together without showing their rows."),
     Verb("joint", "joint", TOGETHER, "Models across institutions that do not share rows."),
@@ -68,7 +68,7 @@ VERBS = (
     Verb("serve", "serve", PROVE, "The workbench in your browser, on this machine only."),
     Verb("datasets", "datasets", HELPERS, "Public tables to try things on, as files."),
     Verb("paper", "paper", HELPERS, "The tables and figures of a paper, done again."),
-    Verb("demo-data", "demo_data", HELPERS, "Make a synthetic hospital table to try things on."),
+    Verb("demo-data", "datasets", HELPERS, "Make a synthetic hospital table to try things on."),
 )
 
 
@@ -110,6 +110,7 @@ def load(verb: Verb) -> Any:
     """The command (or group of commands) of a verb, from its module."""
     module = importlib.import_module(f"sfumato.cli.{verb.module}")
     command = typer.main.get_command(module.app)
+    command = getattr(command, "commands", {}).get(verb.name, command)  # of several in a module
     command.name = verb.name
     without_values(command)
     return command

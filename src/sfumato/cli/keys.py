@@ -1,11 +1,13 @@
-"""``sfumato keys``: all minimal sets of columns that identify rows."""
+"""``sfumato key``, ``keys``, ``violations`` and ``uniques``: searches for columns that identify."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
@@ -16,21 +18,173 @@ from sfumato.cli._options import (
     Measuring,
     Person,
     Seed,
+    Weights,
     examples,
     flag,
     new_app,
     option,
+    parse_weights,
     setting,
+    split_columns,
 )
-from sfumato.cli._running import Run, table_verb
+from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
 from sfumato.errors import ParameterError
-from sfumato.wording import counted
+from sfumato.wording import counted, noun
 
 if TYPE_CHECKING:
+    from sfumato.quasi.key import Key
     from sfumato.quasi.minimal_keys import MinimalKeys
+    from sfumato.quasi.uniques import Uniques
+    from sfumato.quasi.violations import Violations
 
 app = new_app()
-SHOWN = 40
+
+
+SAMPLING = "Sampling"
+
+
+Unit = StrEnum("Unit", ["rows", "pairs"])
+"""What a sample is made of."""
+
+
+@app.command(
+    epilog=examples(
+        "sfumato key people.csv",
+        "sfumato key people.csv --proven",
+        "sfumato key people.parquet --eps 0.001",
+        "cat people.csv | sfumato key - --eps 0.001",
+        "sfumato key people.parquet --measure distinct --beta 0.9 --weights ssn=10",
+    )
+)
+@table_verb
+def key(
+    run: Run,
+    columns: Columns = None,
+    person: Person = None,
+    measure: Measuring = Measure.key,
+    beta: Beta = None,
+    weights: Weights = None,
+    proven: Annotated[bool, flag("--proven", "Find the minimum and prove that it is one.")] = False,
+    max_size: MaxSize = None,
+    eps: Annotated[
+        float | None,
+        option(
+            "--eps SHARE",
+            "Answer from a sample that may miss this share of rows or pairs.",
+            SAMPLING,
+        ),
+    ] = None,
+    delta: Annotated[
+        float, setting("--delta SHARE", "Probability with which the promise may fail.", SAMPLING)
+    ] = 0.01,
+    by: Annotated[Unit, setting("--by", "What to sample.", SAMPLING)] = Unit.rows,
+    sample: Annotated[
+        int | None,
+        option("--sample N", "Draw N rows or pairs instead of what the promise needs.", SAMPLING),
+    ] = None,
+    verify: Annotated[
+        bool | None,
+        option(
+            "--verify/--no-verify",
+            "Check a sampled answer on all rows; by default where the rows are local.",
+            SAMPLING,
+        ),
+    ] = None,
+    stream: Stream = None,
+    seed: Seed = 0,
+) -> None:
+    """A small set of columns that tells people apart.
+
+    Without options the search is exact: it adds the column that separates most pairs of rows, and
+    drops what became redundant. With --proven the answer is the minimum, and the proof is printed.
+    With --eps only a sample is looked at, and the answer says what it promises.
+    """
+    from sfumato.quasi.key import minimum_key
+
+    once = eps is not None and not verify and (measure != Measure.distinct or sample is not None)
+    read_as_stream(run, stream, once=once)
+    found = minimum_key(
+        run.table,
+        columns=run.columns(columns),
+        measure=measure.value,
+        eps=eps,
+        delta=delta,
+        beta=beta,
+        weights=parse_weights(weights),
+        proven=proven,
+        by=by.value,
+        sample=sample,
+        max_size=max_size,
+        verify=verify,
+        seed=seed,
+        person=person,
+        budget=run.budget,
+    )
+    run.show(found, view_key)
+    if found.sample is not None and found.verified is False:
+        raise typer.Exit(1)
+
+
+def view_key(found: Key) -> RenderableType:
+    """The column set as a person reads it."""
+    title = Text(", ".join(found.columns) or "no columns at all", style="bold")
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(justify="right", style="bold")
+    lines.add_column()
+    weight = "" if found.weight == found.size else f", weight {found.weight:g}"
+    lines.add_row(f"{found.size}", f"column{'s' if found.size != 1 else ''}{weight}")
+    if found.proven_minimum:
+        lines.add_row("proven", "no cheaper set does it")
+    elif found.lower_bound is not None:
+        lines.add_row(f"{found.lower_bound:g}", "is the least any set can weigh")
+    elif found.size > 1:
+        lines.add_row("greedy", "a smaller set may do it, too; --proven finds the smallest")
+    if found.sample is not None:
+        lines.add_row(f"{found.sample.size:,}", f"sampled {found.sample.unit}{_promise(found)}")
+    if found.measures is not None:
+        who = (
+            "rows are alone in their"
+            if found.measures.persons is None
+            else "persons are alone in a"
+        )
+        lines.add_row(f"{found.measures.unique:.2%}", f"of {who} class")
+        lines.add_row(f"{found.measures.distinct:.6g}", "distinct ratio")
+        lines.add_row(f"{found.measures.separation:.9g}", "separation ratio")
+    if found.stopped_by:
+        lines.add_row("stopped", f"by {found.stopped_by}: this is the best found so far")
+    notes = [Text(note) for note in found.notes]
+    return Group(title, "", lines, "", *notes, _verdict_of_key(found))
+
+
+def _promise(found: Key) -> str:
+    """What the sample promises, as long as all rows do not contradict it."""
+    sample = found.sample
+    if sample is None or sample.promised is None or found.verified is False:
+        return ""
+    kept = f"{sample.measure} ratio at least {sample.promised:g}"
+    return f": {kept} with probability {1 - sample.delta:g}"
+
+
+def _verdict_of_key(found: Key) -> str:
+    if not found.columns:
+        return "Nothing needs to be told apart."
+    if found.is_key:
+        by_persons = found.measures is not None and found.measures.persons is not None
+        one = "their rows and nobody else's" if by_persons else "exactly one row"
+        return f"Whoever knows these columns of a person finds {one}."
+    if found.measures is not None and found.measures.persons is not None:
+        alone = found.measures.unique_persons
+        return f"Whoever knows these columns finds {alone:,} of {found.measures.persons:,} persons."
+    if found.measures is not None:
+        alone = found.measures.unique_rows
+        return f"Whoever knows these columns finds {alone:,} of {found.measures.rows:,} rows alone."
+    promise = _promise(found).removeprefix(": ")
+    if not promise:
+        return "How well these columns tell the rows apart was not measured (--verify does)."
+    return f"Promised, not measured on all rows (--verify does): {promise}."
+
+
+SHOWN_KEYS = 40
 
 
 class Method(StrEnum):
@@ -97,7 +251,7 @@ def keys(
         person=person,
         budget=run.budget,
     )
-    run.show(found, view)
+    run.show(found, view_keys)
 
 
 def _sizes(given: str) -> list[float]:
@@ -109,12 +263,15 @@ def _sizes(given: str) -> list[float]:
         ) from error
 
 
-def view(found: MinimalKeys) -> RenderableType:
+def view_keys(found: MinimalKeys) -> RenderableType:
     """The sets as a person reads them."""
     lines = [Text("  " + ", ".join(key) if key else "  no columns at all") for key in found.keys]
-    if len(lines) > SHOWN:
-        hidden = len(lines) - SHOWN
-        lines = [*lines[:SHOWN], Text(f"  … and {hidden:,} more (--json has all)", style="dim")]
+    if len(lines) > SHOWN_KEYS:
+        hidden = len(lines) - SHOWN_KEYS
+        lines = [
+            *lines[:SHOWN_KEYS],
+            Text(f"  … and {hidden:,} more (--json has all)", style="dim"),
+        ]
     same = [
         Text(f"  {name} could be {' or '.join(others)}")
         for name, others in found.equivalents.items()
@@ -126,11 +283,11 @@ def view(found: MinimalKeys) -> RenderableType:
     parts = [Text(title, style="bold"), *lines]
     if same:
         parts += [Text(), Text("Columns that say the same", style="bold"), *same]
-    parts += [Text(), *(Text(note) for note in found.notes), Text(_verdict(found))]
+    parts += [Text(), *(Text(note) for note in found.notes), Text(_verdict_of_keys(found))]
     return Group(*parts)
 
 
-def _verdict(found: MinimalKeys) -> str:
+def _verdict_of_keys(found: MinimalKeys) -> str:
     if not found.complete:
         why = f"stopped by {found.stopped_by}" if found.stopped_by else "by the size cap"
         return f"There may be more: the search was not finished ({why})."
@@ -138,3 +295,173 @@ def _verdict(found: MinimalKeys) -> str:
         return f"These are all, but for a probability of {found.delta:g} (pruned by samples)."
     other = " or one it stands for" if found.represents > len(found.keys) else ""
     return f"These are all: any set that identifies people contains one of them{other}."
+
+
+SHOWN_VIOLATIONS = 30
+
+
+@app.command(
+    epilog=examples(
+        "sfumato violations people.csv -k 5",
+        "sfumato violations people.csv -k 2 -c birth_date,sex,zip",
+        "sfumato violations people.parquet --restarts 100",
+    )
+)
+@table_verb
+def violations(
+    run: Run,
+    columns: Columns = None,
+    person: Person = None,
+    k: Annotated[int, setting("-k N", "Classes of fewer than N are violations.")] = 2,
+    max_size: Annotated[
+        int | None, option("--max-size N", "Only sets of at most N columns.")
+    ] = None,
+    order: Annotated[
+        list[str] | None,
+        option(
+            "--order A,B,…",
+            "Order in which the descent leaves columns out; last column first if not given.",
+        ),
+    ] = None,
+    restarts: Annotated[
+        int, setting("--restarts N", "Further descents in random order.", min=0)
+    ] = 0,
+    seed: Seed = 0,
+) -> None:
+    """The minimal column sets that break k-anonymity.
+
+    Also descends to a minimal set that identifies rows as well as all columns do, by leaving out
+    one column after the other.
+    """
+    from sfumato.quasi.violations import violations as find
+
+    found = find(
+        run.table,
+        k=k,
+        columns=run.columns(columns),
+        max_size=max_size,
+        order=split_columns(order, run.table.columns if order else ()),
+        restarts=restarts,
+        seed=seed,
+        person=person,
+        budget=run.budget,
+    )
+    run.show(found, view_violations)
+
+
+def view_violations(found: Violations) -> RenderableType:
+    """The violations as a person reads them."""
+    parts = []
+    if found.minimal:
+        fewer = f"fewer than {found.k} {found.counted}"
+        title = f"{len(found.minimal):,} minimal sets make a class of {fewer}"
+        parts.append(Text(title, style="bold"))
+        parts += [
+            Text("  " + (", ".join(s) or "no columns")) for s in found.minimal[:SHOWN_VIOLATIONS]
+        ]
+        if len(found.minimal) > SHOWN_VIOLATIONS:
+            more = len(found.minimal) - SHOWN_VIOLATIONS
+            parts.append(Text(f"  … and {more:,} more (--json has all)", style="dim"))
+        parts.append(Text())
+    parts.append(Text("A minimal set that identifies as well as all columns", style="bold"))
+    parts.append(Text("  " + (", ".join(found.identifying) or "no columns")))
+    if len(found.descents) > 1:
+        times = found.descents[0]["times"]
+        total = sum(item["times"] for item in found.descents)
+        parts.append(Text(f"  reached in {times} of {total} descents"))
+    return Group(*parts, Text(), Text(_verdict_of_violations(found)))
+
+
+def _verdict_of_violations(found: Violations) -> str:
+    if found.k_anonymous:
+        return f"The table is {found.k}-anonymous whatever columns somebody knows."
+    rest = "" if found.complete else " There may be further sets: the search was not finished."
+    return (
+        f"The table is not {found.k}-anonymous: with all columns the smallest class has "
+        f"{found.smallest} {noun(found.counted, found.smallest)}.{rest}"
+    )
+
+
+@app.command(
+    epilog=examples(
+        "sfumato uniques people.csv --max-size 3",
+        "sfumato uniques people.csv -c birth_date,sex,zip --sampling-fraction 0.05",
+    )
+)
+@table_verb
+def uniques(
+    run: Run,
+    columns: Columns = None,
+    person: Person = None,
+    max_size: Annotated[
+        int, setting("--max-size N", "Column sets of at most N columns.", min=1)
+    ] = 3,
+    sampling_fraction: Annotated[
+        float, setting("--sampling-fraction SHARE", "Share of the population that is in the table.")
+    ] = 0.01,
+    top: Annotated[int, setting("--top N", "How many of the riskiest rows to list.", min=0)] = 10,
+) -> None:
+    """The rows that few columns single out, with SUDA and DIS scores.
+
+    A minimal unique is a column set on which a row is alone, and on none of whose subsets it is.
+    Rows are numbered from 0 in the order of the table; their values are not shown.
+    """
+    from sfumato.quasi.uniques import uniques as find
+
+    found = find(
+        run.table,
+        max_size=max_size,
+        columns=run.columns(columns),
+        sampling_fraction=sampling_fraction,
+        top=top,
+        person=person,
+        budget=run.budget,
+    )
+    run.show(found, view_uniques)
+
+
+def view_uniques(found: Uniques) -> RenderableType:
+    """The exposed rows as a person reads them."""
+    sizes = Table.grid(padding=(0, 2))
+    for item in found.by_size:
+        sizes.add_row(
+            f"{item['rows']:>10,}",
+            f"rows are alone on {item['size']} column{'s' if item['size'] > 1 else ''}"
+            f" ({item['uniques']:,} minimal sets)",
+        )
+    strength = Table.grid(padding=(0, 2))
+    for name, share in sorted(found.columns.items(), key=lambda item: -item[1])[:12]:
+        if share:
+            strength.add_row(name, f"{share:>6.1%}", "█" * round(30 * share))
+    parts: list[RenderableType] = [Text("Alone on few columns", style="bold"), sizes, Text()]
+    if found.exposed_rows:
+        parts += [Text("Columns that give people away", style="bold"), strength, Text()]
+    if found.riskiest:
+        parts += [Text("Riskiest rows", style="bold"), _rows(found), Text()]
+    if not found.complete:
+        parts.append(Text(f"Stopped by {found.stopped_by}: not all sets were looked at."))
+    parts.append(
+        Text(
+            f"{_exposed(found)} can be singled out by at most "
+            f"{found.max_size} columns; a match with a unique row is right with probability "
+            f"{found.dis:.1%}."
+        )
+    )
+    return Group(*parts)
+
+
+def _exposed(found: Uniques) -> str:
+    if found.persons is None:
+        return f"{found.exposed_rows:,} of {found.rows:,} rows"
+    return f"{found.exposed_persons:,} of {found.persons:,} persons"
+
+
+def _rows(found: Uniques) -> RenderableType:
+    rows = Table.grid(padding=(0, 2))
+    for item in found.riskiest:
+        counts = ", ".join(
+            f"{count} of {size}" for size, count in enumerate(item.by_size, start=1) if count
+        )
+        name = "a row" if item.row is None else f"row {item.row:,}"
+        rows.add_row(name, f"score {item.score:,.0f}", f"sets: {counts}")
+    return rows

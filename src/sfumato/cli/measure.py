@@ -1,20 +1,33 @@
-"""``sfumato measure``: the measures of one column set."""
+"""``sfumato measure`` and ``sfumato risk``: what one set of columns gives away."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.cli._options import Columns, Missing, Person, examples, new_app
+from sfumato.cli._options import (
+    Columns,
+    Force,
+    Missing,
+    Person,
+    examples,
+    new_app,
+    new_file,
+    option,
+    setting,
+    split_columns,
+)
 from sfumato.cli._running import Run, table_verb
+from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.quasi.measure import Measures
+    from sfumato.risks import Risk
 
 app = new_app()
 
@@ -41,10 +54,10 @@ def measure(
     found = measure_columns(
         run.table, run.columns(columns), person=person, missing=missing, budget=run.budget
     )
-    run.show(found, partial(view, wild=missing == "wildcard"))
+    run.show(found, partial(view_measures, wild=missing == "wildcard"))
 
 
-def view(found: Measures, wild: bool = False) -> RenderableType:
+def view_measures(found: Measures, wild: bool = False) -> RenderableType:
     """The measures as a person reads them."""
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", style="bold")
@@ -96,3 +109,123 @@ def _verdict(found: Measures, wild: bool) -> str:
         return "Every row stands alone: whoever knows these columns finds anybody."
     alone = counted(found.unique_rows, "row", does="stand")
     return f"{alone} alone: whoever knows these columns of such a person finds their row."
+
+
+@app.command(
+    epilog=examples(
+        "sfumato risk people.csv --qi birth_date,sex,zip",
+        "sfumato risk people.csv --qi birth_date,sex,zip --released release.csv",
+        "sfumato risk survey.parquet --qi age,sex --sampling-weight weight",
+    )
+)
+@table_verb
+def risk(
+    run: Run,
+    qi: Annotated[list[str], option("--qi A,B,…", "Columns an attacker may know, all together.")],
+    threshold: Annotated[
+        float, setting("--threshold RISK", "Rows above this risk are counted; 0.2 is one in 5.")
+    ] = 0.2,
+    sampling_weight: Annotated[
+        str | None,
+        option(
+            "--sampling-weight COLUMN",
+            "Column that says how many of the population a row stands for.",
+        ),
+    ] = None,
+    person: Annotated[
+        str | None, option("--person COLUMN", "Tells persons apart where they have several rows.")
+    ] = None,
+    household: Annotated[
+        str | None,
+        option(
+            "--household COLUMN",
+            "Tells households apart: also the risk that anybody in one is found.",
+        ),
+    ] = None,
+    population: Annotated[
+        str | None, option("--population TABLE", "A table of the whole population.")
+    ] = None,
+    released: Annotated[
+        str | None, option("--released TABLE", "A released table to measure the same way.")
+    ] = None,
+    per_row: Annotated[
+        str | None,
+        option(
+            "--per-row FILE",
+            "Write the table with the prosecutor's risk of every row in a column `risk`.",
+        ),
+    ] = None,
+    missing: Missing = "value",
+    force: Force = False,
+) -> None:
+    """How likely somebody is found by what an attacker knows.
+
+    The prosecutor knows that a person is in the table, the journalist does not and looks at the
+    population, the marketer matches everybody and hopes for many right matches.
+    """
+    from sfumato.risks import risk as measure_risk
+    from sfumato.risks import write_risks
+
+    names = split_columns(qi, run.table.columns) or []
+    if per_row is not None and person is not None:
+        raise ParameterError(
+            "risks are written row by row, not person by person",
+            remedy="Leave out --person or --per-row.",
+        )
+    if per_row is not None:
+        new_file(per_row, force, run.source, released, population)
+    found = measure_risk(
+        run.table,
+        names,
+        threshold=threshold,
+        sampling_weight=sampling_weight,
+        person=person,
+        household=household,
+        population=None if population is None else run.open(population),
+        released=None if released is None else run.open(released),
+        missing=missing,
+        budget=run.budget,
+    )
+    if per_row is not None:
+        write_risks(run.table, names, per_row, missing=missing, force=force, budget=run.budget)
+    run.show(found, partial(view_risk, wild=missing == "wildcard"))
+
+
+def view_risk(found: Risk, wild: bool = False) -> RenderableType:
+    """The risks as a person reads them, before and after."""
+    sides = [found] if found.after is None else [found, found.after]
+    lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    lines.add_column("")
+    for side in ("before", "after")[: len(sides)] if len(sides) > 1 else ("",):
+        lines.add_column(side, justify="right", header_style="bold")
+    who = "rows" if found.persons is None else "persons"
+    for label, cells in (
+        ("prosecutor (highest)", [_share(side.prosecutor) for side in sides]),
+        ("journalist (highest)", [_share(side.journalist) for side in sides]),
+        ("marketer (expected share found)", [_share(side.marketer) for side in sides]),
+        (
+            f"{who} above {found.threshold:g} (prosecutor)",
+            [_share(side.share_above) for side in sides],
+        ),
+        (
+            f"{who} above {found.threshold:g} (journalist)",
+            [_share(side.journalist_share_above) for side in sides],
+        ),
+    ):
+        lines.add_row(label, *cells)
+    homes = [side.households for side in sides if side.households is not None]
+    if homes:
+        number = f"{homes[0].number:,} households"
+        lines.add_row(f"anybody found, of {number} (highest)", *(_share(h.highest) for h in homes))
+        lines.add_row("anybody found (mean)", *(_share(h.mean) for h in homes))
+        lines.add_row(
+            f"households above {found.threshold:g}", *(_share(h.share_above) for h in homes)
+        )
+    title = Text("By ").append(", ".join(found.qi), style="bold")
+    if wild:
+        title.append(", where a missing cell matches any value")
+    return Group(title, "", lines, "", f"Population: {found.basis}.")
+
+
+def _share(risk: float | None) -> str:
+    return "–" if risk is None else f"{risk:.3%}"
