@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sfumato.budget import Budget
-from sfumato.demo import people, people_batches
-from sfumato.demo.hospital import BLOCK, write_hospital
+from sfumato.demo import BLOCK, people, people_batches, write_hospital
 from sfumato.errors import BudgetError, ParameterError
 
 

@@ -25,7 +25,7 @@ from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.datasets import Dataset, Listing, Saved
-    from sfumato.demo.hospital import Written, WrittenFolder
+    from sfumato.demo import Written, WrittenFolder
 
 app = new_app()
 

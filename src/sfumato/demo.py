@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import os
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import Budget
-from sfumato.demo import vocabulary as words
 from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.results import Result
 
@@ -43,6 +43,39 @@ NUMBERS = 50_000_000
 PHONES = 8_000_000
 FIRST_DAY = np.datetime64("2023-01-01")
 DAYS = 731
+
+WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+"""What people are called, where they live, what they come for: ``demo.toml`` beside this file."""
+
+
+class Quarter(NamedTuple):
+    """A part of the region: its ZIP codes, most populous first, and who lives there."""
+
+    zips: str
+    weight: float
+    wealth: float
+    mix: list[float]
+    """Shares of the ethnicities."""
+
+
+class Diagnosis(NamedTuple):
+    """A reason to be in hospital, and whom it befalls."""
+
+    code: str
+    name: str
+    department: str
+    weight: float
+    age: float
+    spread: float
+    women: float
+    """Share of women among its patients."""
+    days: float
+    cost: float
+    """Thousand dollars, median."""
+
+
+QUARTERS = tuple(Quarter(**quarter) for quarter in WORDS["quarters"])
+DIAGNOSES = tuple(Diagnosis(*told) for told in WORDS["diagnoses"])
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -136,18 +169,18 @@ def _block(
     rng: np.random.Generator, at: Ints, numbering: tuple[_Numbering, _Numbering]
 ) -> pa.RecordBatch:
     n = len(at)
-    quarter = _draw(rng, [q.weight for q in words.QUARTERS], n)
+    quarter = _draw(rng, [q.weight for q in QUARTERS], n)
     zips, zip_code = _zip_codes(rng, quarter)
-    ethnicity = _draw_given(rng, [q.mix for q in words.QUARTERS], quarter)
+    ethnicity = _draw_given(rng, [q.mix for q in QUARTERS], quarter)
     women = rng.random(n) < 0.53
     age = _ages(rng, n)
     diagnosis = _diagnoses(rng, age, women)
-    delivery = np.array([d.women == 1.0 for d in words.DIAGNOSES])[diagnosis]
+    delivery = np.array([d.women == 1.0 for d in DIAGNOSES])[diagnosis]
     newborn = diagnosis == 0
     age = np.where(newborn, 0.0, age)
-    wealth = np.array([q.wealth for q in words.QUARTERS])[quarter] + rng.normal(0, 0.5, n)
+    wealth = np.array([q.wealth for q in QUARTERS])[quarter] + rng.normal(0, 0.5, n)
 
-    stay = np.array([d.days for d in words.DIAGNOSES])[diagnosis]
+    stay = np.array([d.days for d in DIAGNOSES])[diagnosis]
     days = np.maximum(0, np.rint(rng.gamma(2.0, stay / 2.0))).astype(np.int64)
     admitted = _admissions(rng, diagnosis, n)
     born = admitted - np.where(newborn, rng.integers(0, 2, n), (age * 365.25).astype(np.int64))
@@ -156,13 +189,11 @@ def _block(
 
     language = _languages(rng, ethnicity)
     first, last, name = _names(rng, women, age, ethnicity)
-    cost = np.array([d.cost for d in words.DIAGNOSES])[diagnosis] * 1000 * (0.4 + 0.6 * days / stay)
+    cost = np.array([d.cost for d in DIAGNOSES])[diagnosis] * 1000 * (0.4 + 0.6 * days / stay)
     cost = np.round(cost * rng.lognormal(0, 0.35, n) + 400, 2)
 
-    department_names = tuple(words.DOCTORS)
-    department = np.array([department_names.index(d.department) for d in words.DIAGNOSES])[
-        diagnosis
-    ]
+    department_names = tuple(WORDS["doctors"])
+    department = np.array([department_names.index(d.department) for d in DIAGNOSES])[diagnosis]
     columns = {
         "patient_id": _digits("P", at + 1, 8),
         "name": name,
@@ -170,8 +201,8 @@ def _block(
         "birth_date": _dates(born),
         "sex": _words(("M", "F"), women.astype(np.int64)),
         "zip": _words(zips, zip_code),
-        "ethnicity": _words(words.ETHNICITIES, ethnicity, missing=rng.random(n) < 0.03),
-        "language": _words(words.LANGUAGES, language),
+        "ethnicity": _words(WORDS["ethnicities"], ethnicity, missing=rng.random(n) < 0.03),
+        "language": _words(WORDS["languages"], language),
         "marital_status": _marital_status(rng, age),
         "email": _emails(rng, first, last, age),
         "phone": _phones(rng, numbering[1].of(at, PHONES)),
@@ -180,8 +211,8 @@ def _block(
         "discharge_date": _dates(discharged, missing=still_here),
         "department": _words(department_names, department),
         "doctor": _doctors(rng, department),
-        "diagnosis": _words([d.code for d in words.DIAGNOSES], diagnosis),
-        "diagnosis_name": _words([d.name for d in words.DIAGNOSES], diagnosis),
+        "diagnosis": _words([d.code for d in DIAGNOSES], diagnosis),
+        "diagnosis_name": _words([d.name for d in DIAGNOSES], diagnosis),
         "cost": pa.array(cost),
         "note": _notes(rng, n),
     }
@@ -226,7 +257,7 @@ def _diagnoses(rng: np.random.Generator, age: Floats, women: Flags) -> Ints:
     band = np.minimum(age / 5, 20).astype(np.int64)
     group = band * 2 + women
     weights = [
-        [_chance(diagnosis, middle, is_woman) for diagnosis in words.DIAGNOSES]
+        [_chance(diagnosis, middle, is_woman) for diagnosis in DIAGNOSES]
         for middle in 5.0 * np.arange(21) + 2.5
         for is_woman in (False, True)
     ]
@@ -235,7 +266,7 @@ def _diagnoses(rng: np.random.Generator, age: Floats, women: Flags) -> Ints:
     return np.where(rng.random(len(age)) < 0.05, 0, drawn)
 
 
-def _chance(diagnosis: words.Diagnosis, age: float, is_woman: bool) -> float:
+def _chance(diagnosis: Diagnosis, age: float, is_woman: bool) -> float:
     if diagnosis.code == "Z38.0":
         return 0.0
     share = diagnosis.women if is_woman else 1.0 - diagnosis.women
@@ -248,14 +279,14 @@ def _chance(diagnosis: words.Diagnosis, age: float, is_woman: bool) -> float:
 
 def _admissions(rng: np.random.Generator, diagnosis: Ints, n: int) -> Ints:
     """Day of admission; infections of the airways keep to the winter."""
-    winter = np.array([d.code[:3] in ("J21", "J18", "U07", "J44") for d in words.DIAGNOSES])
+    winter = np.array([d.code[:3] in ("J21", "J18", "U07", "J44") for d in DIAGNOSES])
     day = rng.integers(0, DAYS, n)
     midwinter = (rng.normal(0, 45, n).astype(np.int64) + 365 * rng.integers(0, 3, n)) % DAYS
     return np.where(winter[diagnosis] & (rng.random(n) < 0.6), midwinter, day)
 
 
 def _zip_codes(rng: np.random.Generator, quarter: Ints) -> tuple[list[str], Ints]:
-    lists = [q.zips.split() for q in words.QUARTERS]
+    lists = [q.zips.split() for q in QUARTERS]
     starts = np.cumsum([0, *(len(codes) for codes in lists)])
     within = _draw_given(rng, [_falling(len(codes)) for codes in lists], quarter)
     return [code for codes in lists for code in codes], starts[quarter] + within
@@ -316,11 +347,11 @@ def _names(
     """First, last and whole name."""
     generations = ("young", "middle", "old")
     generation = np.digitize(age, [30, 62])
-    lists = [words.FIRST_NAMES[sex, when].split() for sex in "MF" for when in generations]
+    lists = [WORDS["first_names"][sex][when].split() for sex in "MF" for when in generations]
     group = 3 * women + generation
     first = _from_lists(rng, lists, group, 0.5)
     last = _from_lists(
-        rng, [words.LAST_NAMES[name].split() for name in words.ETHNICITIES], ethnicity, 0.7
+        rng, [WORDS["last_names"][name].split() for name in WORDS["ethnicities"]], ethnicity, 0.7
     )
     middle = _words(
         [f"{letter}." for letter in "ABCDEFGHJKLMNPRSTW"], rng.integers(0, 18, len(age))
@@ -331,9 +362,9 @@ def _names(
 def _from_lists(
     rng: np.random.Generator, lists: Sequence[Sequence[str]], group: Ints, steepness: float
 ) -> pa.Array:
-    starts = np.cumsum([0, *(len(words_) for words_ in lists)])
-    within = _draw_given(rng, [_falling(len(words_), steepness) for words_ in lists], group)
-    return _words([word for words_ in lists for word in words_], starts[group] + within)
+    starts = np.cumsum([0, *(len(names) for names in lists)])
+    within = _draw_given(rng, [_falling(len(names), steepness) for names in lists], group)
+    return _words([word for names in lists for word in names], starts[group] + within)
 
 
 def _emails(rng: np.random.Generator, first: pa.Array, last: pa.Array, age: Floats) -> pa.Array:
@@ -374,7 +405,7 @@ def _insurance(rng: np.random.Generator, age: Floats, wealth: Floats, delivery: 
 
 
 def _doctors(rng: np.random.Generator, department: Ints) -> pa.Array:
-    lists = [[f"Dr. {name}" for name in names.split(", ")] for names in words.DOCTORS.values()]
+    lists = [[f"Dr. {name}" for name in names.split(", ")] for names in WORDS["doctors"].values()]
     return _from_lists(rng, lists, department, 0.6)
 
 
@@ -398,9 +429,12 @@ def _notes(rng: np.random.Generator, n: int) -> pa.Array:
         ":",
         _digits("", rng.integers(0, 60, n), 2),
     )
-    opening = _joined(", ", some(words.NOTE_OPENINGS), seen, pressure)
+    opening = _joined(", ", some(WORDS["note_openings"]), seen, pressure)
     return _joined(
-        " ", opening, _joined("", "Patient ", some(words.NOTE_COURSES), "."), some(words.NOTE_ENDS)
+        " ",
+        opening,
+        _joined("", "Patient ", some(WORDS["note_courses"]), "."),
+        some(WORDS["note_ends"]),
     )
 
 
@@ -576,9 +610,9 @@ def _tables(batch: pa.RecordBatch, seed: int, admitted: int) -> dict[str, pa.Tab
     patients = pa.table({name: batch.column(name) for name in _OWN})
     stays = 1 + rng.poisson(1.2, batch.num_rows)
     whose = np.repeat(np.arange(batch.num_rows), stays)
-    code = rng.integers(0, len(words.DIAGNOSES), len(whose))
+    code = rng.integers(0, len(DIAGNOSES), len(whose))
     first = np.r_[True, whose[1:] != whose[:-1]] if len(whose) else np.zeros(0, dtype=bool)
-    known = {d.code: at for at, d in enumerate(words.DIAGNOSES)}
+    known = {d.code: at for at, d in enumerate(DIAGNOSES)}
     told = [known[one] for one in batch.column("diagnosis").to_pylist()]
     code[first] = np.array(told, dtype=np.int64)
     day = rng.integers(0, DAYS, len(whose))
@@ -588,8 +622,8 @@ def _tables(batch: pa.RecordBatch, seed: int, admitted: int) -> dict[str, pa.Tab
             "admission_id": _digits("A", number, 9),
             "patient_id": batch.column("patient_id").take(pa.array(whose)),
             "admission_date": _dates(day),
-            "department": pa.array([words.DIAGNOSES[at].department for at in code], pa.string()),
-            "diagnosis": _words([d.code for d in words.DIAGNOSES], code),
+            "department": pa.array([DIAGNOSES[at].department for at in code], pa.string()),
+            "diagnosis": _words([d.code for d in DIAGNOSES], code),
         }
     )
     given = np.repeat(np.arange(len(whose)), rng.poisson(1.8, len(whose)))
