@@ -39,8 +39,15 @@ from sfumato.relational.description import (
     dataset,
 )
 from sfumato.relational.events import Blurred, blur
-from sfumato.relational.histories import Histories, Part, read_histories
-from sfumato.relational.owners import free_name, moved_dates, of_somebody, without_names
+from sfumato.relational.histories import (
+    Histories,
+    Part,
+    free_name,
+    moved_dates,
+    of_somebody,
+    read_histories,
+    without_names,
+)
 from sfumato.relational.plan import Plan, plan_of
 from sfumato.relational.publishing import (
     CERTIFICATE,
