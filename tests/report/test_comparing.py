@@ -11,7 +11,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.report.pages.release import Compared, _opened, certified_release
+from sfumato.report.pages.certificate import certified_release
+from sfumato.report.pages.comparison import Compared, comparison_of
 
 QI = ["age", "sex", "town"]
 
@@ -71,7 +72,7 @@ def test_every_cell_is_followed(name: str, seed: int) -> None:
     release = sf.anonymize(before, k=5, qi=QI, seed=seed, **options)
     after = whole(release)
     assert (after.num_rows < before.num_rows) == (name == "leaving rows out")
-    with _opened(release, None) as compared:
+    with comparison_of(release, None) as compared:
         assert compared is not None
         for column in QI:
             fates = {fate: share for fate, share in compared.fate(column).items() if share}
@@ -100,7 +101,7 @@ def test_files_say_the_same_as_the_mapping(tmp_path: Any) -> None:
     release = sf.anonymize(before, k=5, qi=QI)
     written = release.write(tmp_path / "release.parquet")
     read = certified_release(str(written.output), sf.table(before))
-    with _opened(release, None) as ours, _opened(read, sf.table(before)) as theirs:
+    with comparison_of(release, None) as ours, comparison_of(read, sf.table(before)) as theirs:
         assert ours is not None
         assert theirs is not None
         for column in QI:

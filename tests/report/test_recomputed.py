@@ -34,8 +34,8 @@ from sfumato.demo import write_people
 from sfumato.hierarchy import Hierarchy
 from sfumato.release.certificate import Certificate
 from sfumato.report.page import Figure, Page, page_html
-from sfumato.report.pages.certificate import certificate_pdf, certificate_svg
-from sfumato.report.pages.release import certified_release, release_page
+from sfumato.report.pages.certificate import certificate_pdf, certificate_svg, certified_release
+from sfumato.report.pages.release import release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import page_of
 from sfumato.utility import compare
@@ -1257,7 +1257,7 @@ def test_rows_are_called_rows_where_persons_cannot_be_counted(
                 rows_are_people=True)  # fmt: skip
     else:
         sf.safe_harbor(source, drop=["who"], as_of=dt.date(2024, 1, 1), output=output)
-    monkeypatch.setattr("sfumato.report.pages.release.at_hand", lambda rows: False)
+    monkeypatch.setattr("sfumato.report.pages.risk.at_hand", lambda rows: False)
     found = certified_release(output, sf.table(source))
     page = release_page(found, sf.table(source), ["ill"], "who")
     rows = sizes(frame, ["grp", "ill"]).min()
@@ -1840,7 +1840,7 @@ def test_distributions_that_are_not_drawn_are_told(
     every = said(release_page(made), columns)
     moved = {name: every[f"caption: {name}"][-1] for name in known if f"chart: {name}" in every}
     assert len(moved) > 3
-    monkeypatch.setattr("sfumato.report.pages.release.MOST_DISTRIBUTIONS", 2)
+    monkeypatch.setattr("sfumato.report.pages.comparison.MOST_DISTRIBUTIONS", 2)
     page = release_page(made)
     few = said(page, columns)
     most = sorted(moved, key=lambda name: -float(moved[name].strip("<>%")))[:2]

@@ -24,7 +24,8 @@ from sfumato.report.diagrams import levels_svg
 from sfumato.report.drawing import picture as drawn_alone
 from sfumato.report.page import Figure, Page, Section, body_html, page_html
 from sfumato.report.pages.people import _people, uniqueness_page
-from sfumato.report.pages.release import inferences, release_page
+from sfumato.report.pages.release import release_page
+from sfumato.report.pages.risk import inferences
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import _HOMES, page_of
 from sfumato.results import Result

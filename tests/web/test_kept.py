@@ -10,7 +10,8 @@ import pytest
 
 from sfumato.budget import Budget
 from sfumato.report.page import Light
-from sfumato.report.pages.release import certified_release, release_page
+from sfumato.report.pages.certificate import certified_release
+from sfumato.report.pages.release import release_page
 from sfumato.web.choices import Choices
 from sfumato.web.kept import Made
 from sfumato.web.outcomes import rows_of

@@ -159,7 +159,8 @@ def _of_release(
     run: Run, released: str, qi: list[str] | None, person: str | None
 ) -> tuple[Page, tuple[str, ...]]:
     from sfumato.columns.persons import require_person
-    from sfumato.report.pages.release import certified_release, release_page
+    from sfumato.report.pages.certificate import certified_release
+    from sfumato.report.pages.release import release_page
 
     if qi:
         raise ParameterError(

@@ -25,6 +25,7 @@ __all__ = [
     "Ranges",
     "common_values",
     "counts_of",
+    "is_number",
     "name_of",
     "number_ends",
     "numeric_bins",
@@ -243,3 +244,9 @@ def _spread(low: float, high: float, edges: Floats) -> Floats:
     ends[0], ends[-1] = min(low, ends[0]), max(high, ends[-1])
     overlap = np.minimum(high, ends[1:]) - np.maximum(low, ends[:-1])
     return np.asarray(np.maximum(overlap, 0.0) / (high - low))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )

@@ -1,28 +1,37 @@
 """Which page shows which result.
 
 Results know nothing of pages: they name their own type, and this is where it is looked up. Modules
-are imported when a result of theirs is shown for the first time.
+are imported when a result of theirs is shown for the first time. A result without a page of its own
+shows its figures, and nothing that could be a cell: texts and the keys of mappings may come from
+the table; names of fields and numbers do not.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
+import math
 import os
+import re
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from sfumato.report.drawing import GRID, INK
-from sfumato.report.page import Figure, Page, compact_html, write_page
+from sfumato.report.page import Figure, Grid, Page, Section, compact_html, write_page
 
 __all__ = [
     "VEGALITE",
     "compact",
     "display",
     "displayed",
+    "figures_page",
+    "figures_summary",
     "notebook_spec",
     "outputs",
     "page_of",
@@ -43,12 +52,12 @@ _HOMES = {
     "Measures": "risk:measures",
     "MinimalKeys": "keys:minimal_keys",
     "Scan": "table:scan",
-    "DatasetScan": "dataset:scan",
-    "TablesRelease": "dataset:release",
-    "Uniques": "risk:uniques",
+    "DatasetScan": "table:dataset",
+    "TablesRelease": "table:dataset_release",
+    "Uniques": "keys:uniques",
     "Violations": "keys:violations",
     "Release": "release:release",
-    "Utility": "usefulness:utility",
+    "Utility": "comparison:utility",
     "Verification": "risk:verification",
     "Risk": "risk:risk",
     "BayesNet": "secure:net",
@@ -61,8 +70,9 @@ page measures anew, ``<name>_picture`` is a chart that does not."""
 
 
 def _home(result: Any) -> tuple[ModuleType, str]:
-    kind = type(result)
-    home = _HOMES.get(kind.__qualname__, "figures:figures")
+    home = _HOMES.get(type(result).__qualname__)
+    if home is None:
+        return sys.modules[__name__], "figures"
     module, name = home.split(":")
     return importlib.import_module(f"sfumato.report.pages.{module}"), name
 
@@ -140,3 +150,58 @@ def notebook_spec(figure: Figure) -> dict[str, Any]:
         "subtitlePadding": 6,
     }
     return {**spec, "background": "white", "padding": 12, "title": title}
+
+
+MOST_FACTS = 8
+
+
+def figures_summary(result: Any) -> Page:
+    """The first figures of a result."""
+    found = _figures(result)
+    words = _words(type(result).__name__)
+    return Page(
+        title=words.capitalize(),
+        subtitle="",
+        verdict=f"{len(found)} figures; the result itself holds the rest.",
+        tone="good",
+        facts=found[:MOST_FACTS],
+    )
+
+
+def figures_page(result: Any) -> Page:
+    """All figures of a result."""
+    grid = Grid(("figure", "value"), _figures(result), frozenset({1}))
+    return replace(figures_summary(result), sections=[Section("Figures", grids=[grid])])
+
+
+def _words(name: str) -> str:
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ")
+    return spaced.lower()
+
+
+def _figures(record: Any, before: str = "") -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for field in dataclasses.fields(record):
+        if field.metadata.get("private"):
+            continue
+        name = f"{before}{_words(field.name)}"
+        value = getattr(record, field.name)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            found += _figures(value, f"{name}, ")
+        else:
+            said = _said(value)
+            if said is not None:
+                found.append((name, said))
+    return found
+
+
+def _said(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if math.isfinite(value) else "–"
+    if isinstance(value, (Mapping, Sequence)) and not isinstance(value, (str, bytes)):
+        return f"{len(value):,} entries"
+    return None

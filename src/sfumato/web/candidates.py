@@ -15,7 +15,7 @@ from typing import Any
 
 from sfumato.release.publish import Release
 from sfumato.report.diagrams import MOST_LEVELS, levels_svg
-from sfumato.report.pages.release import worst_risk
+from sfumato.report.pages.risk import worst_risk
 from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.wording import counted, counting, percent, units
 

@@ -19,7 +19,7 @@ from sfumato.errors import SfumatoError
 from sfumato.files import read_unlinked, write_text
 from sfumato.release.publish import Release
 from sfumato.report.pages.certificate import persons_promised, unnamed
-from sfumato.report.pages.release import worst_risk
+from sfumato.report.pages.risk import worst_risk
 from sfumato.results import plain
 from sfumato.risks import Risk
 from sfumato.web.choices import Choices, choices_from, choices_to

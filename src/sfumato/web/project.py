@@ -29,8 +29,8 @@ from sfumato.release.promise import Finding
 from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import Page, body_html, write_page
-from sfumato.report.pages.certificate import certificate_pdf
-from sfumato.report.pages.release import certified_release, release_page
+from sfumato.report.pages.certificate import certificate_pdf, certified_release
+from sfumato.report.pages.release import release_page
 from sfumato.report.registry import page_of
 from sfumato.tables import Table, table
 from sfumato.web.candidates import Candidate, candidates_from, candidates_to

@@ -1,4 +1,4 @@
-"""A certificate on one sheet of paper: what was promised, what was measured, how to check it.
+"""What a certificate says: on one sheet of paper, and as the release that it lies beside.
 
 Every figure is one that the certificate holds, and gives nothing away that the certificate does
 not; the sheet is a drawing that is turned into a PDF.
@@ -7,17 +7,38 @@ not; the sheet is a drawing that is turned into a PDF.
 from __future__ import annotations
 
 import html
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
-from sfumato.errors import MissingExtraError
+from sfumato.addresses import shown
+from sfumato.budget import Budget
+from sfumato.errors import MissingExtraError, ParameterError
+from sfumato.keyfiles import names_same
 from sfumato.privacy import model_from_dict
-from sfumato.release.beside import pseudonyms_of
-from sfumato.release.certificate import Certificate
-from sfumato.wording import at_most, counted, phrase
+from sfumato.release.beside import (
+    pseudonyms_of,
+)
+from sfumato.release.certificate import Certificate, certificate_path
+from sfumato.release.publish import Release
+from sfumato.release.verify import verify
+from sfumato.tables import Table
+from sfumato.wording import (
+    at_most,
+    counted,
+    phrase,
+)
 
-__all__ = ["actions_of", "certificate_pdf", "certificate_svg", "persons_promised", "unnamed"]
+__all__ = [
+    "actions_of",
+    "certificate_pdf",
+    "certificate_svg",
+    "certified_release",
+    "persons_promised",
+    "unnamed",
+]
 
 WIDTH, HEIGHT = 595, 842
 """A4, in points."""
@@ -335,3 +356,65 @@ class _Sheet:
             f'viewBox="0 0 {WIDTH} {HEIGHT}"><rect width="{WIDTH}" height="{HEIGHT}" '
             f'fill="#ffffff"/>{"".join(self.parts)}</svg>'
         )
+
+
+def certified_release(
+    output: str | os.PathLike[str],
+    original: Table,
+    *,
+    budget: Budget | None = None,
+    population: Any = None,
+    hierarchies: str | None = None,
+) -> Release:
+    """The release that lies at `output`, with its certificate beside it.
+
+    Its promises are measured again; `findings` and `verified` are of now. A k-map takes the table
+    of people, and the trees whose labels are shown.
+
+    Raises
+    ------
+    ParameterError
+        If the certificate is about another table than `original`.
+    PromiseError
+        If the certificate was altered.
+    """
+    certificate = Certificate.read(certificate_path(output))
+    body = certificate.body
+    same = names_same(body["input"]["fingerprint"], original.fingerprint())
+    if same is False:
+        raise ParameterError(
+            "the release was made of another table",
+            where=os.fspath(output),
+            remedy=f"Give the table it was made of, {body['input']['name']}, unchanged.",
+        )
+    people = {} if population is None else {"population": population}
+    checked = verify(os.fspath(output), budget=budget, hierarchies=hierarchies, **people)
+    remarks = tuple(checked.not_promised.get("remarks", ()))
+    own = {field.name for field in fields(Release)} - {"output", "certificate", "promises"}
+    known = {name: body[name] for name in own if name in body}
+    known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
+    known["column_actions"] = actions = actions_of(body)
+    details: dict[str, Any] = {}
+    if unnamed(body) is not None:
+        known["k"] = None  # the certificate counts rows
+    if (persons := persons_promised(body)) is not None:
+        details["persons_promised"] = persons
+    if body["method"] == "mask":
+        details["published"] = tuple(body["output"]["columns"])
+        details["dropped"] = tuple(name for name in actions if actions[name] == "left out")
+    return Release(
+        **known,
+        findings=checked.findings,
+        verified=True,
+        output=shown(output),
+        destination=os.fspath(output),
+        details=details,
+        warnings=(*remarks, *(() if same else (NOT_RECOGNISED,))),
+        certificate=certificate,
+    )
+
+
+NOT_RECOGNISED = (
+    "whether the release was made of this table was not checked: the certificate names its input "
+    "under another key"
+)

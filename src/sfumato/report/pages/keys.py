@@ -1,4 +1,4 @@
-"""Pages of column sets that tell people apart: one smallest, all minimal, and violations of k."""
+"""Pages of column sets that tell people apart: smallest, minimal, violations of k, risky rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.quasi.key import Key
 from sfumato.quasi.minimal_keys import MinimalKeys
+from sfumato.quasi.uniques import Uniques
 from sfumato.quasi.violations import Violations
 from sfumato.report import charts
 from sfumato.report.diagrams import MOST_IN_LATTICE, lattice_svg, sets_svg
@@ -21,6 +22,8 @@ __all__ = [
     "key_summary",
     "minimal_keys_page",
     "minimal_keys_summary",
+    "uniques_page",
+    "uniques_summary",
     "violations_page",
     "violations_summary",
 ]
@@ -285,3 +288,53 @@ def _sets(
         each = f"{phrase(most)} are in {percent(high)} of the sets each"
         said = f"{each}: leaving out any of them helps most."
     return [Section(title, [*paragraphs, said], figures, [grid])]
+
+
+def uniques_summary(found: Uniques) -> Page:
+    """What is said of risky rows first."""
+    share = found.exposed_rows / found.rows if found.rows else 0.0
+    few = (
+        "one column singles" if found.max_size == 1 else f"{found.max_size} columns or fewer single"
+    )
+    return Page(
+        title="Risky rows",
+        subtitle=f"{found.rows:,} rows · sets of up to {found.max_size} columns",
+        verdict=f"{few[0].upper()}{few[1:]} out {found.exposed_rows:,} of {found.rows:,} rows "
+        f"({percent(share)}).",
+        tone="bad" if found.exposed_rows else "good",
+        facts=(
+            ("exposed rows", f"{found.exposed_rows:,}"),
+            ("right matches (DIS)", percent(found.dis)),
+            ("complete", "yes" if found.complete else "no"),
+        ),
+        gauges=(gauge("exposed rows", share),),
+    )
+
+
+def uniques_page(found: Uniques) -> Page:
+    """The page of risky rows; no row is named."""
+    if not found.rows:
+        return uniques_summary(found)
+    reached = {
+        "1 column" if at == 1 else f"{at} columns": _exposed_by(found, at) / found.rows
+        for at in range(1, found.max_size + 1)
+    }
+    strongest = dict(sorted(found.columns.items(), key=lambda item: -item[1])[:40])
+    figures = [
+        Figure(
+            "How few columns are enough",
+            "Rows that some set of at most so many columns singles out.",
+            charts.shares("Rows singled out by few columns", reached, what="share of rows"),
+        ),
+        Figure(
+            "Which columns do it",
+            "How much of all rows' score comes from sets that contain the column; a set counts for "
+            "each of its columns, so the shares add up to more than one.",
+            charts.shares("Columns by their share of the score", strongest, what="share of score"),
+        ),
+    ]
+    return replace(uniques_summary(found), sections=[Section("Who, and by what", figures=figures)])
+
+
+def _exposed_by(found: Uniques, size: int) -> int:
+    return int(((found.smallest > 0) & (found.smallest <= size)).sum())
