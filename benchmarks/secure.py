@@ -36,8 +36,8 @@ from benchmarks.runner import (
 )
 from sfumato import secure
 from sfumato.secure import logarithm
-from sfumato.secure.dual_execution import log_opened, log_opened_error
-from sfumato.secure.garbling import Engine, choose
+from sfumato.secure.aes import Engine, choose
+from sfumato.secure.logarithm import log_opened, log_opened_error
 from sfumato.secure.shares import Ring, Shares
 
 __all__ = ["main"]

@@ -10,9 +10,9 @@ import pytest
 
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError
-from sfumato.secure import Ring, dual_execution
+from sfumato.secure import Ring, garbling, logarithm
 from sfumato.secure.channel import Channel
-from sfumato.secure.dual_execution import log_opened, log_opened_error
+from sfumato.secure.logarithm import log_opened, log_opened_error
 
 RING = Ring.power_of_two(64)
 NUMBERS = {"alice": [600, 12, 1, 2**38], "bob": [400, 30, 1, 2**38 + 5]}
@@ -43,7 +43,7 @@ def test_the_circuit_keeps_its_bound(bits):
     sums = sums[sums >= 2]
     hers = (sums * rng.random(len(sums))).astype(np.int64)
     words = [RING.to_bits(RING.encode(part), bits).T for part in (hers, sums - hers)]
-    found = dual_execution._circuit(bits).plain(*words)
+    found = logarithm._opened_circuit(bits).plain(*words)
     numbers = 2.0 ** (np.arange(len(found)) - 20) @ found
     assert np.abs(numbers - np.log(sums)).max() <= log_opened_error(bits) < 1.4e-5
 
@@ -106,7 +106,7 @@ def test_the_same_lie_is_not_caught_by_a_single_run(monkeypatch):
 @pytest.mark.parametrize("liar", ["alice", "bob"])
 @pytest.mark.parametrize("run", ["garble_circuit", "evaluate_circuit"])
 def test_other_numbers_in_one_of_the_runs_are_caught(monkeypatch, liar, run):
-    original, roles = getattr(dual_execution, run), {}
+    original, roles = getattr(garbling, run), {}
 
     def other(session, circuit, mine, n):
         if roles.get(threading.get_ident()) == liar:
@@ -118,7 +118,7 @@ def test_other_numbers_in_one_of_the_runs_are_caught(monkeypatch, liar, run):
         roles[threading.get_ident()] = session.role
         return party(session)
 
-    monkeypatch.setattr(dual_execution, run, other)
+    monkeypatch.setattr(garbling, run, other)
     assert "changed its numbers" in caught(lying)
 
 

@@ -13,18 +13,12 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import ParameterError
-from sfumato.secure import Ring, _aes
+from sfumato.secure import Ring, aes
+from sfumato.secure.aes import CompiledEngine, PortableEngine, choose
 from sfumato.secure.circuit import Builder
-from sfumato.secure.garbling import (
-    CompiledEngine,
-    PortableEngine,
-    choose,
-)
 from sfumato.secure.party import _said_when_compiling, warm_up
 
-needs_aes = pytest.mark.skipif(
-    not _aes.available(), reason="this processor has no AES instructions"
-)
+needs_aes = pytest.mark.skipif(not aes.available(), reason="this processor has no AES instructions")
 ENGINES = [
     pytest.param(CompiledEngine(), marks=needs_aes, id="aes-ni"),
     pytest.param(PortableEngine(), id="openssl"),
@@ -43,7 +37,7 @@ def openssl(key: bytes, blocks: np.ndarray) -> np.ndarray:
 @needs_aes
 def test_the_key_schedule_is_that_of_fips_197():
     key = bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c")
-    schedule = _aes.expand_keys(np.frombuffer(key, np.uint64).reshape(1, 2))[0].tobytes()
+    schedule = aes.expand_keys(np.frombuffer(key, np.uint64).reshape(1, 2))[0].tobytes()
     assert schedule[:16] == key
     assert schedule[16:32].hex() == "a0fafe1788542cb123a339392a6c7605"
     assert schedule[160:].hex() == "d014f9a8c9ee2589e13f0cc8b6630ca6"
@@ -111,13 +105,13 @@ def test_both_engines_garble_to_the_same_bytes(batch):
 
 def test_engines_are_chosen_by_name():
     assert choose("openssl").name == "openssl"
-    assert choose("auto").name == ("aes-ni" if _aes.available() else "openssl")
+    assert choose("auto").name == ("aes-ni" if aes.available() else "openssl")
     with pytest.raises(ParameterError, match="not an engine"):
         choose("quantum")
 
 
 def test_without_the_instructions_the_portable_engine_is_chosen(monkeypatch):
-    monkeypatch.setattr(_aes, "available", lambda: False)
+    monkeypatch.setattr(aes, "available", lambda: False)
     assert choose("auto").name == "openssl"
     with pytest.raises(ParameterError, match="no AES instructions"):
         choose("aes-ni")
@@ -125,7 +119,7 @@ def test_without_the_instructions_the_portable_engine_is_chosen(monkeypatch):
 
 def test_warming_up_loads_everything_and_says_nothing_once_it_is_compiled():
     assert warm_up() > 0
-    assert _aes.garble.signatures
+    assert aes.garble.signatures
     said = []
     warm_up(said.append)
     assert not said
@@ -143,13 +137,13 @@ LEFT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from sfumato import secure
-from sfumato.secure import _aes, _kernels, oblivious_transfer
+from sfumato.secure import aes, _kernels, oblivious_transfer
 from two_parties import PROGRAMS
 
 def compiled():
     return {
         (m.__name__, name): len(kernel.signatures)
-        for m in (_aes, _kernels, oblivious_transfer)
+        for m in (aes, _kernels, oblivious_transfer)
         for name, kernel in vars(m).items()
         if hasattr(kernel, "signatures")
     }
@@ -178,8 +172,8 @@ def test_after_warming_up_nothing_is_left_to_compile():
 
 NARROW = """
 import numpy as np
-from sfumato.secure import _aes
-from sfumato.secure.garbling import CompiledEngine, PortableEngine
+from sfumato.secure import aes
+from sfumato.secure.aes import CompiledEngine, PortableEngine
 
 labels = np.arange(42, dtype=np.uint64).reshape(21, 2)
 results = []
@@ -189,7 +183,7 @@ for engine in (CompiledEngine(), PortableEngine()):
     sums = np.zeros((2, 21), np.uint64)
     engine.combine(labels, out[0, :2], *sums)
     results.append((engine.hash(labels, 77).tolist(), out.tolist(), sums.tolist()))
-print(_aes.available(), _aes._vector_blocks(), results[0] == results[1])
+print(aes.available(), aes._vector_blocks(), results[0] == results[1])
 """
 
 

@@ -15,11 +15,12 @@ from scipy.stats import chisquare
 import sfumato.secure
 from ports import free_port
 from sfumato import secure
-from sfumato.secure import Ring, Session, Shares, garbling, oblivious_transfer
+from sfumato.secure import Ring, Session, Shares, aes, garbling, oblivious_transfer
 from sfumato.secure import session as session_module
+from sfumato.secure.aes import CompiledEngine
 from sfumato.secure.arithmetic import cross_products
 from sfumato.secure.channel import Channel
-from sfumato.secure.garbling import CompiledEngine, run_circuit
+from sfumato.secure.garbling import run_circuit
 from two_parties import BY_CHANCE, P60, Recorder, Understudy, agree, everything, understudy
 
 SOURCES = sorted(Path(sfumato.secure.__file__).parent.glob("*.py"))
@@ -239,10 +240,10 @@ def test_no_key_of_the_hash_serves_twice(monkeypatch):
 def test_few_blocks_are_hashed_under_one_key(monkeypatch):
     """What the concrete bound rests on; twenty thousand transfers used to share a key."""
     blocks: dict[tuple[str, bytes], int] = {}
-    original = garbling._aes_blocks
+    original = aes._aes_blocks
 
     hashing = threading.local()
-    hash_alone = garbling.PortableEngine.hash
+    hash_alone = aes.PortableEngine.hash
 
     def counted(key, data):
         if getattr(hashing, "now", False):
@@ -257,8 +258,8 @@ def test_few_blocks_are_hashed_under_one_key(monkeypatch):
         finally:
             hashing.now = False
 
-    monkeypatch.setattr(garbling, "_aes_blocks", counted)
-    monkeypatch.setattr(garbling.PortableEngine, "hash", hash_counted)
+    monkeypatch.setattr(aes, "_aes_blocks", counted)
+    monkeypatch.setattr(aes.PortableEngine, "hash", hash_counted)
 
     def party(session):
         ring = Ring.power_of_two(32)

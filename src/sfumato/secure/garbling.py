@@ -1,239 +1,45 @@
-"""Yao's garbled circuits: hashing and garbling engines, and the protocol that runs a circuit.
-
-Two engines, compiled AES-NI (`_aes`) and numpy with OpenSSL, give the same bytes, so a party with
-the instructions and one without can work together.
+"""Yao's garbled circuits: the protocol that runs a circuit, once or twice.
 
 In the protocol (`run_circuit`) Alice garbles and Bob evaluates a whole batch of instances. Bob's
 input labels come by oblivious transfer, Alice's from a seed. The result stays shared between the
 two (each output bit is the exclusive or of Alice's and Bob's bit) unless it is to be opened.
+
+*Dual execution* (`run_twice`; Mohassel & Franklin 2006; Huang, Katz & Evans 2012): both run the
+circuit twice, each garbling once, so each learns the result from tables of the other's making.
+Before anybody believes it they compare H(labels of my result in my own tables, labels I got in the
+other's). The two hashes are equal only if both runs gave the same result: of what the honest side
+garbled a cheater knows the labels of the true result alone. So a circuit that computes something
+else is noticed, unless it gives the same: whether it does is the one bit that a cheater may learn,
+once for all numbers together. It needs transfers that hold against cheaters, which are checked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.errors import MissingExtraError, ParameterError
-from sfumato.secure.circuit import NOT, XOR, Circuit
-from sfumato.secure.oblivious_transfer import AHEAD, ROWS_A_KEY, hashed
+from sfumato.errors import ParameterError
+from sfumato.secure.aes import Bits, Words
+from sfumato.secure.circuit import Circuit
+from sfumato.secure.oblivious_transfer import AHEAD, hashed
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
 __all__ = [
-    "CompiledEngine",
-    "Engine",
     "Outputs",
-    "PortableEngine",
-    "choose",
     "evaluate_circuit",
     "garble_circuit",
     "run_circuit",
+    "run_twice",
 ]
 
-Bits = NDArray[np.uint8]
-Words = NDArray[np.uint64]
 _BATCH = 256
 """Instances garbled together: their labels stay in the cache."""
-_MASK = (1 << 64) - 1
-
-
-class Engine(Protocol):
-    """Hashing and garbling of whole batches."""
-
-    @property
-    def name(self) -> str:
-        """ "aes-ni" or "openssl"."""
-
-    def schedule(self, keys: Words) -> object:
-        """Prepare keys (uint64[n, 2]) for `stream`."""
-
-    def stream(self, schedule: object, first: int, out: Words) -> None:
-        """Row r of out (uint64[n, words]) = AES-CTR of key r, from block `first` on."""
-
-    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """H(labels[i] xor delta; key + i // 4096, i % 4096) for every i."""
-
-    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
-        """Add Σ_w rows[r, w] · weights[w], carry-less products of 128 bits, to (high, low)[r]."""
-
-    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
-        """Fill `wires` (labels of zero) gate by gate; return the tables."""
-
-    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
-        """Fill `wires` (active labels) gate by gate."""
-
-
-class CompiledEngine:
-    """AES-NI (and VAES where there is) through numba."""
-
-    name = "aes-ni"
-
-    def __init__(self) -> None:
-        from sfumato.secure import _aes
-
-        self._aes = _aes
-
-    def schedule(self, keys: Words) -> object:
-        """Key schedules, uint8[n, 176]."""
-        return self._aes.expand_keys(keys)
-
-    def stream(self, schedule: object, first: int, out: Words) -> None:
-        """AES-CTR streams, one key a row."""
-        self._aes.ctr(schedule, np.uint64(first), out)
-
-    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """Hash every label, 4,096 under a key."""
-        low, high = (np.uint64(0), np.uint64(0)) if delta is None else (delta[0], delta[1])
-        rows = np.ascontiguousarray(labels)  # the kernel walks over memory, not over strides
-        out = np.empty_like(rows)
-        self._aes.hash_rows(rows, *_key(key), low, high, out, ROWS_A_KEY)
-        return out
-
-    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
-        """By the processor's carry-less multiplication."""
-        self._aes.combine(rows, weights, low, high)
-
-    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
-        """Half gates over the batch."""
-        tables = np.empty((circuit.and_gates, 2, wires.shape[1], 2), np.uint64)
-        self._aes.garble(*circuit.program, wires, tables, delta, *_key(key))
-        return tables
-
-    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
-        """Half gates over the batch."""
-        self._aes.evaluate(*circuit.program, wires, tables, *_key(key))
-
-
-class PortableEngine:
-    """numpy, with AES from OpenSSL: for processors without the AES instructions."""
-
-    name = "openssl"
-
-    def schedule(self, keys: Words) -> object:
-        """The keys themselves."""
-        return [row.tobytes() for row in keys]
-
-    def stream(self, schedule: object, first: int, out: Words) -> None:
-        """AES-CTR streams, one key a row."""
-        assert isinstance(schedule, list)
-        counters = np.zeros((out.shape[1] // 2, 2), np.uint64)
-        counters[:, 0] = np.arange(first, first + len(counters), dtype=np.uint64)
-        for row, key in enumerate(schedule):
-            out[row] = _aes_blocks(key, counters).reshape(-1)
-
-    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """Hash every label, 4,096 under a key."""
-        shifted = labels if delta is None else labels ^ delta
-        mixed = np.empty_like(shifted)
-        tweaks = np.arange(len(labels), dtype=np.uint64) % np.uint64(ROWS_A_KEY)
-        mixed[:, 0] = shifted[:, 1] ^ tweaks
-        mixed[:, 1] = shifted[:, 0] ^ shifted[:, 1]
-        encrypted: Words = np.empty_like(mixed)
-        for number, start in enumerate(range(0, len(mixed), ROWS_A_KEY)):
-            part = slice(start, start + ROWS_A_KEY)
-            encrypted[part] = _aes_blocks(_shifted(key, number).to_bytes(16, "little"), mixed[part])
-        return encrypted ^ mixed
-
-    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
-        """Bit by bit."""
-        for bit in range(64):
-            chosen = np.uint64(0) - ((weights >> np.uint64(bit)) & np.uint64(1))
-            words = np.bitwise_xor.reduce(rows & chosen, axis=1)
-            low ^= words << np.uint64(bit)
-            if bit:
-                high ^= words >> np.uint64(64 - bit)
-
-    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
-        """Half gates over the batch."""
-        tables = np.empty((circuit.and_gates, 2, wires.shape[1], 2), np.uint64)
-        gate = 0
-        for kind, left, right, target in zip(*circuit.program, strict=True):
-            a, b = wires[left], wires[right]
-            if kind == XOR:
-                wires[target] = a ^ b
-            elif kind == NOT:
-                wires[target] = a ^ delta
-            else:
-                key_a, key_b = _shifted(key, 2 * gate), _shifted(key, 2 * gate + 1)
-                a0 = self.hash(a, key_a)
-                a1 = self.hash(a, key_a, delta=delta)
-                b0 = self.hash(b, key_b)
-                b1 = self.hash(b, key_b, delta=delta)
-                colour_a, colour_b = _colour(a), _colour(b)
-                first = a0 ^ a1 ^ (colour_b & delta)
-                second = b0 ^ b1 ^ a
-                tables[gate, 0], tables[gate, 1] = first, second
-                wires[target] = a0 ^ (colour_a & first) ^ b0 ^ (colour_b & (second ^ a))
-                gate += 1
-        return tables
-
-    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
-        """Half gates over the batch."""
-        gate = 0
-        for kind, left, right, target in zip(*circuit.program, strict=True):
-            a, b = wires[left], wires[right]
-            if kind == XOR:
-                wires[target] = a ^ b
-            elif kind == NOT:
-                wires[target] = a
-            else:
-                hashed_a = self.hash(a, _shifted(key, 2 * gate))
-                hashed_b = self.hash(b, _shifted(key, 2 * gate + 1))
-                first, second = tables[gate, 0], tables[gate, 1]
-                wires[target] = (
-                    hashed_a ^ (_colour(a) & first) ^ hashed_b ^ (_colour(b) & (second ^ a))
-                )
-                gate += 1
-
-
-def choose(name: str = "auto") -> Engine:
-    """The engine of that name; "auto" takes the compiled one where the processor allows it."""
-    if name not in ("auto", "aes-ni", "openssl"):
-        raise ParameterError(f"`{name}` is not an engine", remedy="Use auto, aes-ni or openssl.")
-    if name != "openssl":
-        from sfumato.secure import _aes
-
-        if _aes.available():
-            return CompiledEngine()
-        if name == "aes-ni":
-            raise ParameterError(
-                "this processor has no AES instructions", remedy="Use the engine openssl or auto."
-            )
-    return PortableEngine()
-
-
-def _key(key: int) -> tuple[np.uint64, np.uint64]:
-    return np.uint64(key & _MASK), np.uint64(key >> 64)
-
-
-def _shifted(key: int, offset: int) -> int:
-    return (key + offset) % (1 << 128)
-
-
-def _colour(labels: Words) -> Words:
-    return (np.uint64(0) - (labels[:, :1] & np.uint64(1))).astype(np.uint64)
-
-
-def _aes_blocks(key: bytes, blocks: Words) -> Words:
-    try:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-    except ImportError as error:
-        raise MissingExtraError("secure", "secure computation") from error
-
-    encrypted = (
-        Cipher(algorithms.AES(key), modes.ECB())
-        .encryptor()
-        .update(np.ascontiguousarray(blocks).tobytes())
-    )
-    return np.frombuffer(encrypted, np.uint64).reshape(blocks.shape)
-
-
-# Yao's protocol
 
 
 def run_circuit(
@@ -391,3 +197,51 @@ def _parts(n: int, inputs: int) -> list[list[slice]]:
     batches = [slice(i, min(i + _BATCH, n)) for i in range(0, n, _BATCH)]
     together = max(1, AHEAD // max(1, _BATCH * inputs))
     return [batches[i : i + together] for i in range(0, len(batches), together)]
+
+
+def run_twice(session: Session, circuit: Circuit, inputs: Any, *, n: int) -> Bits:
+    """Run `circuit` with either side garbling, and open its outputs only if both runs agree.
+
+    Parameters
+    ----------
+    circuit
+        Symmetric: it takes as many bits of Alice's as of Bob's and does not care whose are whose.
+    inputs
+        My input bits, uint8[my inputs, n].
+
+    Returns
+    -------
+    uint8[outputs, n]
+        The output bits.
+    """
+    mine = np.ascontiguousarray(inputs, np.uint8)
+    session.begin("circuit, twice", digest=circuit.digest, n=n)
+    exchanged = session.mirrored()
+    for run in (session, exchanged):
+        with run.overlapping(len(circuit.bob_slots) * n):
+            if run.is_alice:
+                offered = garble_circuit(run, circuit, mine, n)
+                colours = np.packbits(offered.colours.reshape(-1))
+                session.channel.send("circuit: colours", colours)
+            else:
+                got = evaluate_circuit(run, circuit, mine, n)
+                size = (got.colours.size + 7) // 8
+                raw = np.frombuffer(session.channel.receive("circuit: colours", size), np.uint8)
+                theirs = np.unpackbits(raw, count=got.colours.size).reshape(got.colours.shape)
+                result: Bits = got.colours ^ theirs
+    session.absorb(exchanged)
+    session.and_gates += 2 * circuit.and_gates * n
+    assert offered.delta is not None
+    own = offered.labels ^ (result.astype(np.uint64)[..., None] * offered.delta)
+    wires = circuit.output_slots >= 0  # constants have no labels
+    _compare(session, own[wires], got.labels[wires])
+    session.note_opened(result.tobytes())
+    return result
+
+
+def _compare(session: Session, own: Words, got: Words) -> None:
+    """Whether both runs gave the same: labels of Alice's tables first, then of Bob's."""
+    first, second = (own, got) if session.is_alice else (got, own)
+    digest = hashlib.sha256(first.tobytes() + second.tobytes()).digest()
+    if session.sealed_exchange("circuit: comparison", digest) != digest:
+        session.refuse("garbled another circuit or changed its numbers", "circuit: comparison")

@@ -219,8 +219,15 @@ def log_of_sums(
     >>> round(alice.found.logarithms[0], 3), alice.found == bob.found  # ln 1000
     (6.908, True)
     """
-    from sfumato.secure.dual_execution import log_opened, log_opened_error
-    from sfumato.secure.logarithm import QUICK_ERROR, LogSettings, log, log2_quick, log_error
+    from sfumato.secure.logarithm import (
+        QUICK_ERROR,
+        LogSettings,
+        log,
+        log2_quick,
+        log_error,
+        log_opened,
+        log_opened_error,
+    )
     from sfumato.secure.shares import Ring, private, reveal_real
 
     width = _LARGEST_SUM_BITS if bits is None else bits

@@ -40,7 +40,7 @@ from sfumato.secure.channel import Channel
 from sfumato.secure.tls import TLS, Address, accept, dial
 
 if TYPE_CHECKING:
-    from sfumato.secure.garbling import Engine
+    from sfumato.secure.aes import Engine
     from sfumato.secure.oblivious_transfer import OTReceiver, OTSender
     from sfumato.secure.polynomial import PrivateKey, PublicKey
 
@@ -208,7 +208,7 @@ class Session:
     @cached_property
     def engine(self) -> Engine:
         """The implementation of AES hashing and garbling in use."""
-        from sfumato.secure.garbling import choose
+        from sfumato.secure.aes import choose
 
         return choose(self._engine_name)
 

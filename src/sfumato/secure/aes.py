@@ -1,4 +1,7 @@
-"""Compiled hashing and garbling on the processor's own AES instructions.
+"""Hashing and garbling on AES: compiled for the processor's own instructions, or by OpenSSL.
+
+The two engines give the same bytes, so a party with the instructions and one without can work
+together.
 
 The hash is H(x; key, i) = AES_key(y) xor y with y = σ(x) xor i and σ(l, h) = (h, l xor h): a
 re-keyed, tweaked, circular correlation robust hash (Guo, Katz, Wang & Yu 2020, "MiTCCR", with a
@@ -12,17 +15,38 @@ blocks go through one instruction; otherwise eight independent blocks hide its l
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
 from numba.core import config
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
+from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.kernels.compiling import njit
+from sfumato.secure.circuit import NOT, XOR, Circuit
+from sfumato.secure.oblivious_transfer import ROWS_A_KEY
 
-__all__ = ["available", "combine", "ctr", "evaluate", "expand_keys", "garble", "hash_rows"]
+__all__ = [
+    "Bits",
+    "CompiledEngine",
+    "Engine",
+    "PortableEngine",
+    "Words",
+    "available",
+    "choose",
+    "combine",
+    "ctr",
+    "evaluate",
+    "expand_keys",
+    "garble",
+    "hash_rows",
+]
+
+Bits = NDArray[np.uint8]
+Words = NDArray[np.uint64]
 
 _GROUP = 8
 _ZERO = np.uint64(0)
@@ -418,3 +442,190 @@ def evaluate(kinds, left, right, target, wires, tables, key_low, key_high):  # t
                         ^ (colour_b & (evaluator[i, w] ^ a[i, w]))
                     )
             gate += 1
+
+
+_MASK = (1 << 64) - 1
+
+
+class Engine(Protocol):
+    """Hashing and garbling of whole batches."""
+
+    @property
+    def name(self) -> str:
+        """ "aes-ni" or "openssl"."""
+
+    def schedule(self, keys: Words) -> object:
+        """Prepare keys (uint64[n, 2]) for `stream`."""
+
+    def stream(self, schedule: object, first: int, out: Words) -> None:
+        """Row r of out (uint64[n, words]) = AES-CTR of key r, from block `first` on."""
+
+    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
+        """H(labels[i] xor delta; key + i // 4096, i % 4096) for every i."""
+
+    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
+        """Add Σ_w rows[r, w] · weights[w], carry-less products of 128 bits, to (high, low)[r]."""
+
+    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
+        """Fill `wires` (labels of zero) gate by gate; return the tables."""
+
+    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
+        """Fill `wires` (active labels) gate by gate."""
+
+
+class CompiledEngine:
+    """AES-NI (and VAES where there is) through numba."""
+
+    name = "aes-ni"
+
+    def schedule(self, keys: Words) -> object:
+        """Key schedules, uint8[n, 176]."""
+        return expand_keys(keys)
+
+    def stream(self, schedule: object, first: int, out: Words) -> None:
+        """AES-CTR streams, one key a row."""
+        ctr(schedule, np.uint64(first), out)
+
+    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
+        """Hash every label, 4,096 under a key."""
+        low, high = (np.uint64(0), np.uint64(0)) if delta is None else (delta[0], delta[1])
+        rows = np.ascontiguousarray(labels)  # the kernel walks over memory, not over strides
+        out = np.empty_like(rows)
+        hash_rows(rows, *_key(key), low, high, out, ROWS_A_KEY)
+        return out
+
+    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
+        """By the processor's carry-less multiplication."""
+        combine(rows, weights, low, high)
+
+    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
+        """Half gates over the batch."""
+        tables = np.empty((circuit.and_gates, 2, wires.shape[1], 2), np.uint64)
+        garble(*circuit.program, wires, tables, delta, *_key(key))
+        return tables
+
+    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
+        """Half gates over the batch."""
+        evaluate(*circuit.program, wires, tables, *_key(key))
+
+
+class PortableEngine:
+    """numpy, with AES from OpenSSL: for processors without the AES instructions."""
+
+    name = "openssl"
+
+    def schedule(self, keys: Words) -> object:
+        """The keys themselves."""
+        return [row.tobytes() for row in keys]
+
+    def stream(self, schedule: object, first: int, out: Words) -> None:
+        """AES-CTR streams, one key a row."""
+        assert isinstance(schedule, list)
+        counters = np.zeros((out.shape[1] // 2, 2), np.uint64)
+        counters[:, 0] = np.arange(first, first + len(counters), dtype=np.uint64)
+        for row, key in enumerate(schedule):
+            out[row] = _aes_blocks(key, counters).reshape(-1)
+
+    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
+        """Hash every label, 4,096 under a key."""
+        shifted = labels if delta is None else labels ^ delta
+        mixed = np.empty_like(shifted)
+        tweaks = np.arange(len(labels), dtype=np.uint64) % np.uint64(ROWS_A_KEY)
+        mixed[:, 0] = shifted[:, 1] ^ tweaks
+        mixed[:, 1] = shifted[:, 0] ^ shifted[:, 1]
+        encrypted: Words = np.empty_like(mixed)
+        for number, start in enumerate(range(0, len(mixed), ROWS_A_KEY)):
+            part = slice(start, start + ROWS_A_KEY)
+            encrypted[part] = _aes_blocks(_shifted(key, number).to_bytes(16, "little"), mixed[part])
+        return encrypted ^ mixed
+
+    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
+        """Bit by bit."""
+        for bit in range(64):
+            chosen = np.uint64(0) - ((weights >> np.uint64(bit)) & np.uint64(1))
+            words = np.bitwise_xor.reduce(rows & chosen, axis=1)
+            low ^= words << np.uint64(bit)
+            if bit:
+                high ^= words >> np.uint64(64 - bit)
+
+    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
+        """Half gates over the batch."""
+        tables = np.empty((circuit.and_gates, 2, wires.shape[1], 2), np.uint64)
+        gate = 0
+        for kind, left, right, target in zip(*circuit.program, strict=True):
+            a, b = wires[left], wires[right]
+            if kind == XOR:
+                wires[target] = a ^ b
+            elif kind == NOT:
+                wires[target] = a ^ delta
+            else:
+                key_a, key_b = _shifted(key, 2 * gate), _shifted(key, 2 * gate + 1)
+                a0 = self.hash(a, key_a)
+                a1 = self.hash(a, key_a, delta=delta)
+                b0 = self.hash(b, key_b)
+                b1 = self.hash(b, key_b, delta=delta)
+                colour_a, colour_b = _colour(a), _colour(b)
+                first = a0 ^ a1 ^ (colour_b & delta)
+                second = b0 ^ b1 ^ a
+                tables[gate, 0], tables[gate, 1] = first, second
+                wires[target] = a0 ^ (colour_a & first) ^ b0 ^ (colour_b & (second ^ a))
+                gate += 1
+        return tables
+
+    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
+        """Half gates over the batch."""
+        gate = 0
+        for kind, left, right, target in zip(*circuit.program, strict=True):
+            a, b = wires[left], wires[right]
+            if kind == XOR:
+                wires[target] = a ^ b
+            elif kind == NOT:
+                wires[target] = a
+            else:
+                hashed_a = self.hash(a, _shifted(key, 2 * gate))
+                hashed_b = self.hash(b, _shifted(key, 2 * gate + 1))
+                first, second = tables[gate, 0], tables[gate, 1]
+                wires[target] = (
+                    hashed_a ^ (_colour(a) & first) ^ hashed_b ^ (_colour(b) & (second ^ a))
+                )
+                gate += 1
+
+
+def choose(name: str = "auto") -> Engine:
+    """The engine of that name; "auto" takes the compiled one where the processor allows it."""
+    if name not in ("auto", "aes-ni", "openssl"):
+        raise ParameterError(f"`{name}` is not an engine", remedy="Use auto, aes-ni or openssl.")
+    if name != "openssl":
+        if available():
+            return CompiledEngine()
+        if name == "aes-ni":
+            raise ParameterError(
+                "this processor has no AES instructions", remedy="Use the engine openssl or auto."
+            )
+    return PortableEngine()
+
+
+def _key(key: int) -> tuple[np.uint64, np.uint64]:
+    return np.uint64(key & _MASK), np.uint64(key >> 64)
+
+
+def _shifted(key: int, offset: int) -> int:
+    return (key + offset) % (1 << 128)
+
+
+def _colour(labels: Words) -> Words:
+    return (np.uint64(0) - (labels[:, :1] & np.uint64(1))).astype(np.uint64)
+
+
+def _aes_blocks(key: bytes, blocks: Words) -> Words:
+    try:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    except ImportError as error:
+        raise MissingExtraError("secure", "secure computation") from error
+
+    encrypted = (
+        Cipher(algorithms.AES(key), modes.ECB())
+        .encryptor()
+        .update(np.ascontiguousarray(blocks).tobytes())
+    )
+    return np.frombuffer(encrypted, np.uint64).reshape(blocks.shape)
