@@ -18,10 +18,11 @@ import pytest
 from cli_tools import Program, sfumato
 from joint_studies import study
 from ports import free_port
-from sfumato.cli._joint_views import declared_columns, parse_pairs
+from sfumato.cli._options import parse_pairs
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.joint import Category, Number, fit_cox, read_agreement, read_model, read_share
+from sfumato.joint.agreement import declared_columns
 from sfumato.secure import make_keys
 from sfumato.secure.tls import parse_address
 

@@ -379,3 +379,24 @@ def _same(target: Path, other: str) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return os.path.samefile(target, other)
     return os.path.abspath(target) == os.path.abspath(other)
+
+
+def parse_pairs(given: Sequence[str] | None, option: str, example: str) -> dict[str, str]:
+    """``name=text`` entries, one an option.
+
+    Examples
+    --------
+    >>> parse_pairs(["sex=f,m", "age=0:120"], "--values", "sex=f,m")
+    {'sex': 'f,m', 'age': '0:120'}
+    """
+    pairs: dict[str, str] = {}
+    for text in given or ():
+        name, sign, rest = text.partition("=")
+        if not sign or not name or not rest:
+            raise ParameterError(
+                f"{option} could not be read", remedy=f"Write e.g. {option} {example}"
+            )
+        if name in pairs:
+            raise ParameterError(f"{option} names `{name}` twice", remedy="Name it once.")
+        pairs[name] = rest
+    return pairs

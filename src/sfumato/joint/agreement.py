@@ -10,18 +10,30 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ParameterError, SourceError, did_you_mean
+from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean
 from sfumato.results import Result
 
-__all__ = ["Agreement", "Category", "Column", "Number", "Outcome", "Projection", "read_agreement"]
+if TYPE_CHECKING:
+    from sfumato.engines.protocol import Column as SchemaColumn
+
+__all__ = [
+    "Agreement",
+    "Category",
+    "Column",
+    "Number",
+    "Outcome",
+    "Projection",
+    "declared_columns",
+    "read_agreement",
+]
 
 FORMAT = 1
 _PARTS = ("format", "study", "outcome", "projection", "column")
@@ -456,3 +468,78 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     return repr(value)
+
+
+_NUMERIC = ("integer", "float", "decimal", "boolean")
+
+
+def declared_columns(
+    schema: Sequence[SchemaColumn],
+    bounds: Mapping[str, str],
+    values: Mapping[str, str],
+    ordered: Mapping[str, str],
+    missing: Mapping[str, str],
+    ask: Callable[[str], str] | None,
+) -> tuple[Column, ...]:
+    """The agreement's columns from declarations; what was not declared is asked for.
+
+    Nothing is ever filled in from the rows: the bounds of an agreement are public.
+    """
+    known = [column.name for column in schema]
+    for name in (*bounds, *values, *ordered, *missing):
+        if name not in known:
+            raise ColumnError(f"there is no column `{name}`", remedy=did_you_mean(name, known))
+    columns: list[Column] = []
+    undeclared: list[str] = []
+    for column in schema:
+        name = column.name
+        texts = {
+            "bounds": bounds.get(name),
+            "values": values.get(name),
+            "ordered": ordered.get(name),
+        }
+        given = {key: text for key, text in texts.items() if text is not None}
+        if len(given) > 1:
+            raise ParameterError(
+                f"column `{name}` is declared in two ways", remedy="Keep one declaration of it."
+            )
+        if not given and ask is not None:
+            given = _asked(column, ask)
+        if not given:
+            undeclared.append(name)
+            continue
+        (way, text), stand_in = next(iter(given.items())), missing.get(name)
+        if way == "bounds":
+            columns.append(_declared_number(name, text, column.kind == "integer", stand_in))
+        else:
+            categories = tuple(part.strip() for part in text.split(","))
+            columns.append(Category(name, categories, way == "ordered", stand_in))
+    if undeclared:
+        raise ParameterError(
+            f"nothing is declared about {', '.join(f'`{name}`' for name in undeclared)}",
+            remedy="Use --bounds, --values or --ordered, or name the columns to use with -c.",
+        )
+    return tuple(columns)
+
+
+def _asked(column: SchemaColumn, ask: Callable[[str], str]) -> dict[str, str]:
+    if column.kind in _NUMERIC:
+        return {"bounds": ask(f"Bounds of `{column.name}`, as low:high or low:high:step")}
+    return {"values": ask(f"Categories of `{column.name}`, separated by commas")}
+
+
+def _declared_number(name: str, text: str, whole: bool, stand_in: str | None) -> Number:
+    where = f"column `{name}`"
+    parts = text.split(":")
+    try:
+        low, high, *rest = (float(part) for part in parts)
+        if len(rest) > 1 or not all(math.isfinite(v) for v in (low, high, *rest)):
+            raise ValueError
+        fill = None if stand_in is None else float(stand_in)
+    except ValueError:
+        raise ParameterError(
+            "the bounds could not be read", where=where, remedy=f"Write e.g. {name}=0:120:1"
+        ) from None
+    # Without a unit, whole numbers count in ones and others in thousandths of the range.
+    step = rest[0] if rest else 1.0 if whole else (high - low) / 1000.0
+    return Number(name, low, high, step, fill)
