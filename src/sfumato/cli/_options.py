@@ -8,6 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -158,20 +159,6 @@ Output = Annotated[
     str | None,
     option("--output -o FILE", "Where to write the result; the ending decides the format."),
 ]
-Sign = Annotated[
-    str | None, option("--sign KEY", "Sign the certificate with this key (see sfumato keygen).")
-]
-Author = Annotated[
-    str | None,
-    option("--author NAME", "Whom the certificate names as its author; nobody unless given."),
-]
-SpreadsheetSafe = Annotated[
-    bool,
-    flag(
-        "--spreadsheet-safe",
-        "Put an apostrophe before cells that a spreadsheet would take for formulas and run.",
-    ),
-]
 Missing = Annotated[
     str,
     option(
@@ -181,6 +168,32 @@ Missing = Annotated[
     ),
 ]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """Where a release goes, who signs it and in which form: named as `sfumato.anonymize` does."""
+
+    output: Output = None
+    force: Force = False
+    sign: Annotated[
+        str | None, option("--sign KEY", "Sign the certificate with this key (see sfumato keygen).")
+    ] = None
+    author: Annotated[
+        str | None,
+        option("--author NAME", "Whom the certificate names as its author; nobody unless given."),
+    ] = None
+    spreadsheet_safe: Annotated[
+        bool,
+        flag(
+            "--spreadsheet-safe",
+            "Put an apostrophe before cells that a spreadsheet would take for formulas and run.",
+        ),
+    ] = False
+
+
+DRY = Publishing()
+"""Nothing is written."""
 
 
 _HEADING = "[bold]Examples[/bold]\n\n"

@@ -13,11 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
-    Author,
-    Force,
-    Output,
-    Sign,
-    SpreadsheetSafe,
+    Publishing,
     examples,
     flag,
     new_app,
@@ -51,14 +47,9 @@ def _methods() -> str:
 
 
 @dataclass(frozen=True)
-class Writing:
-    """Where the release goes, and in which form."""
+class Writing(Publishing):
+    """Where the release goes, in which form, and what else is written."""
 
-    output: Output = None
-    force: Force = False
-    sign: Sign = None
-    author: Author = None
-    spreadsheet_safe: SpreadsheetSafe = False
     format: Annotated[
         str | None,
         option(

@@ -49,18 +49,12 @@ OutputFile = Annotated[str, option("--output -o FILE", "Where to write.")]
 AgreementFile = Annotated[str, option("--agreement -a FILE", "The study's agreement (TOML).")]
 
 
-class MatrixChoice(StrEnum):
-    """Kind of random matrix."""
-
-    orthonormal = "orthonormal"
-    gaussian = "gaussian"
+MatrixChoice = StrEnum("MatrixChoice", ["orthonormal", "gaussian"])
+"""Kind of random matrix."""
 
 
-class KernelChoice(StrEnum):
-    """What is computed of a row and the matrix."""
-
-    linear = "linear"
-    gaussian = "gaussian"
+KernelChoice = StrEnum("KernelChoice", ["linear", "gaussian"])
+"""What is computed of a row and the matrix."""
 
 
 @app.command(
@@ -168,11 +162,8 @@ def agreement(
     run.show(Agreed.of(agreed, str(target)), view_agreement)
 
 
-class Protect(StrEnum):
-    """What the attack must not make certain."""
-
-    rows = "rows"
-    cells = "cells"
+Protect = StrEnum("Protect", ["rows", "cells"])
+"""What the attack must not make certain."""
 
 
 @app.command(
@@ -272,12 +263,8 @@ def share(
     run.show(told, view_share)
 
 
-class Model(StrEnum):
-    """What is fitted."""
-
-    cox = "cox"
-    svm = "svm"
-    logistic = "logistic"
+Model = StrEnum("Model", ["cox", "svm", "logistic"])
+"""What is fitted."""
 
 
 TiesChoice = StrEnum("TiesChoice", ["efron", "breslow"])

@@ -10,13 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
-    Author,
-    Force,
-    Output,
+    DRY,
     Person,
+    Publishing,
     Seed,
-    Sign,
-    SpreadsheetSafe,
     Weights,
     examples,
     flag,
@@ -77,11 +74,7 @@ def mask(
     ] = False,
     stream: Stream = None,
     seed: Seed = 0,
-    output: Output = None,
-    force: Force = False,
-    sign: Sign = None,
-    author: Author = None,
-    spreadsheet_safe: SpreadsheetSafe = False,
+    publishing: Publishing = DRY,
 ) -> None:
     """Publish many columns, and no quasi-identifier among them: as many as possible with --proven.
 
@@ -91,7 +84,7 @@ def mask(
     """
     from sfumato.quasi.mask import mask as mask_table
 
-    read_as_stream(run, stream, once=sample is not None and output is None)
+    read_as_stream(run, stream, once=sample is not None and publishing.output is None)
     known = run.table.columns
     release = mask_table(
         run.table,
@@ -104,11 +97,7 @@ def mask(
         delta=delta,
         proven=proven,
         seed=seed,
-        output=output,
-        force=force,
-        sign=sign,
-        author=author,
-        spreadsheet_safe=spreadsheet_safe,
+        **vars(publishing),
         person=person,
         rows_are_people=rows_are_people,
         budget=run.budget,

@@ -12,12 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
-    Author,
-    Force,
-    Output,
+    DRY,
+    Publishing,
     Seed,
-    Sign,
-    SpreadsheetSafe,
     Weights,
     argument,
     examples,
@@ -43,20 +40,12 @@ app = new_app()
 PLAN = "The plan"
 
 
-class Counting(StrEnum):
-    """How the values of a column set are counted."""
-
-    product = "product"
-    joint = "joint"
-    estimate = "estimate"
+Counting = StrEnum("Counting", ["product", "joint", "estimate"])
+"""How the values of a column set are counted."""
 
 
-class Repairing(StrEnum):
-    """How the plan is made to hold on the data."""
-
-    bound = "bound"
-    estimate = "estimate"
-    none = "none"
+Repairing = StrEnum("Repairing", ["bound", "estimate", "none"])
+"""How the plan is made to hold on the data."""
 
 
 @app.command(
@@ -129,11 +118,7 @@ def population(
             PLAN,
         ),
     ] = None,
-    output: Output = None,
-    force: Force = False,
-    sign: Sign = None,
-    author: Author = None,
-    spreadsheet_safe: SpreadsheetSafe = False,
+    publishing: Publishing = DRY,
     seed: Seed = 0,
 ) -> None:
     """Who is unique among all people, not only among these rows?
@@ -162,11 +147,7 @@ def population(
         keep=run.columns(keep) or (),
         pad_zip=pad_zip,
         seed=seed,
-        output=output,
-        force=force,
-        sign=sign,
-        author=author,
-        spreadsheet_safe=spreadsheet_safe,
+        **vars(publishing),
         budget=run.budget,
     )
     if report.release is not None:

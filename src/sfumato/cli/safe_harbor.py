@@ -10,12 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
-    Author,
-    Force,
-    Output,
+    DRY,
+    Publishing,
     Seed,
-    Sign,
-    SpreadsheetSafe,
     examples,
     flag,
     new_app,
@@ -62,11 +59,7 @@ def safe_harbor(
     pad_zip: Annotated[
         bool, flag("--pad-zip", "Put back leading zeros that ZIP codes lost.")
     ] = False,
-    output: Output = None,
-    force: Force = False,
-    sign: Sign = None,
-    author: Author = None,
-    spreadsheet_safe: SpreadsheetSafe = False,
+    publishing: Publishing = DRY,
     seed: Seed = 0,
 ) -> None:
     """Remove or coarsen the eighteen identifiers that HIPAA's Safe Harbor lists.
@@ -78,8 +71,8 @@ def safe_harbor(
     from sfumato.populations.safe_harbor import RESTRICTED_AREAS, read_areas
     from sfumato.populations.safe_harbor import safe_harbor as make
 
-    if output is not None:
-        new_file(output, True, areas)
+    if publishing.output is not None:
+        new_file(publishing.output, True, areas)
     restricted = RESTRICTED_AREAS
     if areas is not None:
         restricted = read_areas(read_text(areas, "the list of areas").splitlines())
@@ -91,11 +84,7 @@ def safe_harbor(
         restricted_areas=restricted,
         pad_zip=pad_zip,
         seed=seed,
-        output=output,
-        force=force,
-        sign=sign,
-        author=author,
-        spreadsheet_safe=spreadsheet_safe,
+        **vars(publishing),
         budget=run.budget,
     )
     run.show(release, view)
