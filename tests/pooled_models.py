@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 from sfumato.secure.bayes import BayesNet, NetRules
+from sfumato.secure.counting import Schema
 from sfumato.secure.decision_tree import DecisionTree, Leaf, Precision, Split, TreeRules
 from sfumato.secure.logarithm import FAST, Setting, _times_ln2
-from sfumato.secure.schema import Schema
 
 __all__ = ["PlainNet", "PlainTree", "plain_bayes_net", "plain_id3", "taylor_ln"]
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     )
     from sfumato.secure.bayes import BayesNet as BayesNet, search_net as search_net
     from sfumato.secure.counting import (
-        HeldCells as HeldCells, HeldRows as HeldRows, cross_counts as cross_counts,
+        HeldCells as HeldCells, HeldRows as HeldRows, Schema as Schema,
+        cross_counts as cross_counts, pool_categories as pool_categories,
         scalar_product as scalar_product,
     )
     from sfumato.secure.decision_tree import DecisionTree as DecisionTree, grow_tree as grow_tree
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         log_of_sums as log_of_sums, read_schema as read_schema, told_categories as told_categories,
         warm_up as warm_up,
     )
-    from sfumato.secure.schema import Schema as Schema, pool_categories as pool_categories
     from sfumato.secure.session import (
         Session as Session, SessionReport as SessionReport, connect as connect, listen as listen,
         together as together,
@@ -66,12 +66,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "arithmetic": "argmax argmin below is_zero multiply rescale scale share_wrapping",
     "bayes": "BayesNet search_net",
-    "counting": "HeldCells HeldRows cross_counts scalar_product",
+    "counting": "HeldCells HeldRows Schema cross_counts pool_categories scalar_product",
     "decision_tree": "DecisionTree grow_tree",
     "logarithm": "log log2_quick log_error x_log_x",
     "party": "Logarithms Meeting Outcome ToldCategories bayes_net id3 log_of_sums read_schema "
     "told_categories warm_up",
-    "schema": "Schema pool_categories",
     "session": "Session SessionReport connect listen together",
     "shares": "Ring Shares private reveal reveal_real share zeros",
     "tls": "KeyPaths TLS make_keys",

@@ -31,10 +31,9 @@ import numpy as np
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.results import Result
 from sfumato.secure.arithmetic import argmax
-from sfumato.secure.counting import Held
+from sfumato.secure.counting import Held, Schema
 from sfumato.secure.logarithm import COUNTS, FAST, LogSettings, Setting, log, log_error, log_scale
 from sfumato.secure.polynomial import product
-from sfumato.secure.schema import Schema
 from sfumato.secure.shares import Ring, Shares
 
 if TYPE_CHECKING:

@@ -21,10 +21,9 @@ from sfumato.errors import ParameterError, spell
 from sfumato.results import Result
 from sfumato.secure.arithmetic import argmin
 from sfumato.secure.circuit import ONE, ZERO, Builder, Circuit, constant
-from sfumato.secure.counting import Held, Part
+from sfumato.secure.counting import Held, Part, Schema
 from sfumato.secure.garbling import run_circuit
 from sfumato.secure.logarithm import COUNTS, FAST, LogSettings, Setting, log_error, x_log_x
-from sfumato.secure.schema import Schema
 from sfumato.secure.shares import Ring, Shares
 
 if TYPE_CHECKING:

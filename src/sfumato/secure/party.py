@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.secure.bayes import BayesNet
-    from sfumato.secure.counting import HeldCells, HeldRows
+    from sfumato.secure.counting import HeldCells, HeldRows, Schema
     from sfumato.secure.decision_tree import DecisionTree
-    from sfumato.secure.schema import Schema
 
 __all__ = [
     "Logarithms",
@@ -492,7 +491,7 @@ def _together(
 
 def read_schema(path: str | Path) -> Schema:
     """Columns and categories from a JSON file, as both sides agreed on them."""
-    from sfumato.secure.schema import Schema
+    from sfumato.secure.counting import Schema
 
     try:
         told = json.loads(read_text(path, "the schema"))
@@ -634,7 +633,7 @@ class LocalTable:
 
     def agreed(self, session: Session, schema: Schema | None) -> HeldRows | HeldCells:
         """The table as both sides see it: by a schema at hand, or by telling each other."""
-        from sfumato.secure.schema import pool_categories
+        from sfumato.secure.counting import pool_categories
 
         if schema is None:
             same = self.split == "rows"
