@@ -1,4 +1,4 @@
-"""``sfumato verify`` and ``sfumato keygen``: check a release; make the keys that sign it."""
+"""``sfumato verify``: check a table or a release."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from sfumato.cli._options import argument, examples, flag, new_app, option, setting
+from sfumato.cli._options import examples, flag, new_app, option
 from sfumato.cli._request import Promised
-from sfumato.cli._running import Run, table_verb, verb
+from sfumato.cli._running import Run, table_verb
 from sfumato.files import require_file
 
 if TYPE_CHECKING:
-    from sfumato.keyfiles import KeyPair
     from sfumato.release.promise import Finding
     from sfumato.release.verify import Verification
 
@@ -93,7 +92,7 @@ def verify(
     if _dataset.released(run.source, required=True):
         other = (of, hierarchies, others, row_key)
         found = _dataset.verified(run, promised, certificate, signer, other)
-        run.show(found, view_verification)
+        run.show(found, view)
         if not found.holds:
             raise typer.Exit(1)
         return
@@ -116,7 +115,7 @@ def verify(
         budget=run.budget,
         **asked,
     )
-    run.show(found, view_verification)
+    run.show(found, view)
     if not found.holds:
         raise typer.Exit(1)
 
@@ -131,7 +130,7 @@ def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
     return None if has_promises else str(certificate_path(run.source))
 
 
-def view_verification(found: Verification) -> RenderableType:
+def view(found: Verification) -> RenderableType:
     """What was checked, what came out, and what nobody promised."""
     parts = []
     for finding in found.findings:
@@ -164,37 +163,3 @@ def _not_promised(found: Verification) -> list[str]:
         lines.append(f"Not asked for: {', '.join(models)}.")
     lines += [f"{line[:1].upper()}{line[1:]}." for line in told.get("remarks", ())]
     return lines
-
-
-@app.command(
-    epilog=examples(
-        "sfumato keygen hospital --folder keys",
-        "sfumato anonymize people.csv --config anonymize.toml -o out.csv --sign keys/hospital.key",
-        "sfumato verify out.csv --signer keys/hospital.pub",
-    )
-)
-@verb
-def keygen(
-    run: Run,
-    name: Annotated[str, argument("NAME", "Of the pair.")],
-    folder: Annotated[str, setting("--folder DIR", "Where to put the two files.")] = ".",
-) -> None:
-    """Make a key that signs certificates (Ed25519), and its public half.
-
-    NAME.key stays with you, readable by nobody else; NAME.pub goes to those who verify your
-    releases. The key may also make pseudonyms (--key-file). Nothing is ever overwritten.
-    """
-    from sfumato.keyfiles import make_pair
-
-    run.show(make_pair(folder, name), view_keygen)
-
-
-def view_keygen(made: KeyPair) -> RenderableType:
-    """Where the two are, and what to do with them."""
-    return Text(
-        f"Key {made.key}: it stays here.\n"
-        f"Public key {made.public}: give it to those who verify your releases.\n"
-        f"To compare over the telephone:\n{made.fingerprint}",
-        no_wrap=True,
-        overflow="ignore",
-    )
