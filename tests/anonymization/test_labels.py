@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.hierarchy import ValueSets, flat, infer, neighbours, parse_arx
-from sfumato.populations.blur import Blurrer
+from sfumato.populations.plan import Blurrer
 from sfumato.release.label_matching import read_cells
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sfumato.columns.codebooks import is_postal_name, looks_postal, postal_text
 from sfumato.errors import ColumnError
 from sfumato.hierarchy import Hierarchy
-from sfumato.populations.blur import Blurrer
+from sfumato.populations.plan import Blurrer
 
 
 def blurrer(name: str, values: list[object], counts: list[int] | None = None) -> Blurrer:

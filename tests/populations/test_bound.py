@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 from samples import sample_path
 from sfumato.errors import ParameterError
-from sfumato.populations.plan import (
+from sfumato.populations.bounds import (
     distinct_needed,
     minimal_sets,
     possible_sets,

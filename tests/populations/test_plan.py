@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
-from sfumato.populations.plan import allot, anonymity_given, distinct_allowed, failure_given
+from sfumato.populations.bounds import anonymity_given, distinct_allowed, failure_given
+from sfumato.populations.plan import allot
 
 USA = {"gender": 2, "birth": 20_000, "zip": 100_000}
 

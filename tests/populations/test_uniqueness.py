@@ -11,8 +11,8 @@ from samples import sample_path
 from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.populations import estimators
+from sfumato.populations.bounds import check_universe
 from sfumato.populations.estimators import pitman, population_uniqueness, snb, zayatz
-from sfumato.populations.plan import check_universe
 
 USA = 317_238_626
 """The population that ARX takes for the USA."""

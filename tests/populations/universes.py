@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import norm
 
-from sfumato.engines.protocol import Codes, smallest_dtype
-from sfumato.populations.blur import Blurred, Blurrer, Plan
+from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.populations.plan import Blurred, Blurrer, Plan
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,12 +28,8 @@ from sfumato.papers.reproduction import (
     seconds,
     timed,
 )
-from sfumato.populations.plan import (
-    allot,
-    distinct_allowed,
-    privacy_utility_curve,
-    uniqueness_bound,
-)
+from sfumato.populations.bounds import distinct_allowed, uniqueness_bound
+from sfumato.populations.plan import allot, privacy_utility_curve
 from sfumato.populations.sampled_quantiles import ValueReservoir
 
 __all__ = ["EXPERIMENTS"]

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.errors import ParameterError
-from sfumato.populations.plan import check_universe
+from sfumato.populations.bounds import check_universe
 from sfumato.results import Result
 
 __all__ = [

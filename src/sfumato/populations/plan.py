@@ -1,315 +1,481 @@
-"""How many people of a population can at most be unique, given how many values there are.
+"""The plan: how many values each column may keep, and columns blurred to that many.
 
-Lodha & Thomas, *Probabilistic Anonymity*, section 2. A universe of n people is drawn with
-replacement from any distribution over D distinct values. The expected share of people who are alone
-with their value is at most about f(D/n), whatever the distribution; so a set of columns with too
-few values is not expected to be a quasi-identifier of the population, however unique its rows look
-in a small table. It is an expectation over universes: of one universe that is there, count.
-
-From the bound follows the plan: how many values each column may keep (section 3), and the curve of
-privacy against utility of one column.
+Lodha & Thomas, section 3, with the curve of privacy against utility of one column. How a column is
+blurred depends on what the values are: numbers, dates and times become ranges between quantiles
+(section 4 of Lodha & Thomas), columns with a hierarchy climb to its first level with few enough
+values, ZIP-like codes lose digits from the right, and plain categories keep their most frequent
+values and star the rest.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import kernels
-from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.budget import Budget
+from sfumato.columns.codebooks import looks_postal, postal_text
+from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.hierarchy import Ranges, prefixes
+from sfumato.hierarchy.labels import as_text, star_beside
+from sfumato.kernels import size_histogram
+from sfumato.populations.bounds import anonymity_given, distinct_allowed, failure_given
+from sfumato.populations.promises import FewValues, MatchesPeople, PeopleShare, people_share
+from sfumato.release import Promise, Release
+from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result
+from sfumato.tables import Table
+from sfumato.wording import counted
+
+if TYPE_CHECKING:
+    from sfumato.hierarchy import Hierarchy
 
 __all__ = [
     "Allotment",
+    "Blurred",
+    "Blurrer",
     "CurvePoint",
+    "Plan",
+    "PlannedColumn",
     "PrivacyUtilityCurve",
+    "Repair",
     "allot",
-    "anonymity_given",
-    "check_promise",
-    "check_universe",
     "check_weights",
-    "distinct_allowed",
-    "distinct_needed",
-    "failure_given",
-    "minimal_sets",
-    "possible_sets",
+    "make_plan",
     "privacy_utility_curve",
-    "product_of",
-    "uniqueness_bound",
+    "release_of_plan",
 ]
 
 
-def uniqueness_bound(distinct: float, universe: float) -> float:
-    """Upper bound on the expected share of unique people (Theorems 1 and 2, at finite n).
+FIRST_YEAR = 1900
+MOSTLY = 0.75
+"""Share of numbers from which other text in a column is taken for a mistake."""
+NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
 
-    Each of n people draws one of D values independently, with any chances p: the expected share of
-    those alone with theirs is Σ g(p), where g(p) = p(1-p)^(n-1). The paper replaces (1-p)^(n-1) by
-    e^(-np), and its f(D/n) is then too small where n is.
 
-    Up to 2/n g is concave, and beyond 1/n it falls. For D >= n the tangent of g at 1/D rises, so it
-    lies above g everywhere, and the sum is largest where all values are equally likely:
-    (1-1/D)^(n-1). For D < n no term exceeds g(1/n), which D-1 of them can reach: D·g(1/n) is less
-    than 1/n above the maximum.
+@dataclass(frozen=True, eq=False)
+class Blurred:
+    """What a column becomes.
 
     Parameters
     ----------
-    distinct
-        D, how many distinct values the columns can take together: outcomes that are possible, not
-        only those that happened.
-    universe
-        n, how many people there are.
+    groups
+        Group of each of the column's codes.
+    labels
+        What each group shows.
+    action
+        What was done, in a few words.
+    """
+
+    column: str
+    groups: npt.NDArray[np.int64]
+    labels: pa.Array
+    action: str
+
+    @property
+    def distinct(self) -> int:
+        """Distinct values left."""
+        return len(self.labels)
+
+
+class Blurrer:
+    """A column that can be blurred to any number of values.
+
+    Parameters
+    ----------
+    name, values, counts
+        The column: its distinct values in the order of their codes (a null last), and their rows.
+    hierarchy
+        How categories generalize, where there is a tree.
+    pad
+        Give ZIP-like codes the leading zeros back that they lost.
 
     Examples
     --------
-    Gender, date of birth and ZIP in the USA; nationality, date of birth and occupation on earth:
-
-    >>> round(uniqueness_bound(2 * 2e4 * 1e5, 3e8), 2)
-    0.93
-    >>> round(uniqueness_bound(200 * 2e4 * 100, 6e9), 3)
-    0.025
-    >>> uniqueness_bound(2, 2)  # two people, heads or tails: alike or different
-    0.5
+    >>> import pyarrow as pa
+    >>> age = Blurrer("age", pa.array([20, 30, 40, 50]), np.array([5, 5, 5, 5]))
+    >>> blurred = age.to(2)
+    >>> blurred.labels.to_pylist(), blurred.groups.tolist()
+    (['[20, 31)', '[40, 51)'], [0, 0, 1, 1])
     """
-    check_universe(universe)
-    if not distinct >= 0:
-        raise ParameterError(
-            "a number of distinct values cannot be negative", remedy="Give zero or more."
+
+    def __init__(
+        self,
+        name: str,
+        values: pa.Array,
+        counts: npt.ArrayLike,
+        hierarchy: Hierarchy | None = None,
+        *,
+        pad: bool = False,
+    ) -> None:
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        self.name = name
+        self.counts = np.asarray(counts, dtype=np.int64)
+        self.values = values
+        self._bound = None
+        self._ranges = None
+        if hierarchy is not None:
+            self._bound = hierarchy.bind(values, name)
+        elif looks_postal(name, values):
+            self.values = postal_text(name, values, pad=pad)
+            self._bound = prefixes(self.values).bind(self.values, name)
+        elif pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            refuse_mixture(name, values)
+        elif not (pa.types.is_boolean(values.type) or pa.types.is_null(values.type)):
+            self._ranges = Ranges(values, name)
+
+    @property
+    def domain(self) -> int:
+        """Distinct values the column has."""
+        return len(self.values)
+
+    def line(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]] | None:
+        """Numbers or dates as ascending numbers with their rows; None for other columns."""
+        if self._ranges is None:
+            return None
+        on_line = self._ranges.order[: len(self._ranges.points)]
+        return self._ranges.points, self.counts[on_line]
+
+    def odd_dates(self) -> list[str]:
+        """Sentences about dates that can hardly be true."""
+        kind = self.values.type
+        if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            return []
+        year = np.asarray(pc.fill_null(pc.year(self.values), FIRST_YEAR))
+        last = dt.date.today().year
+        odd = {
+            f"before {FIRST_YEAR} (placeholders?)": int(self.counts[year < FIRST_YEAR].sum()),
+            "in the future": int(self.counts[year > last].sum()),
+        }
+        return [f"column `{self.name}`: {rows:,} dates lie {w}" for w, rows in odd.items() if rows]
+
+    @property
+    def _star(self) -> str:
+        """What stands for values that are not shown: never one of the column's own."""
+        return star_beside(as_text(self.values).to_pylist())
+
+    def to(self, distinct: int) -> Blurred:
+        """The column with at most so many distinct values."""
+        if distinct >= self.domain:
+            return Blurred(self.name, np.arange(self.domain), self.values, "untouched")
+        if distinct <= 1:
+            everything = np.zeros(self.domain, np.int64)
+            return Blurred(self.name, everything, pa.array([self._star]), "suppressed")
+        if self._bound is not None:
+            return self._level(distinct)
+        return self._quantiles(distinct) if self._ranges is not None else self._frequent(distinct)
+
+    def _level(self, distinct: int) -> Blurred:
+        bound = self._bound
+        assert bound is not None
+        for level in range(bound.height + 1):
+            nodes, groups = np.unique(bound.ancestors[:, level], return_inverse=True)
+            if len(nodes) <= distinct:
+                break
+        action = f"level {level} of {bound.height}: {counted(len(nodes), 'value')}"
+        if len(nodes) == 1:
+            action = "suppressed"
+        return Blurred(self.name, groups.astype(np.int64), bound.labels(nodes), action)
+
+    def _quantiles(self, distinct: int) -> Blurred:
+        ranges = self._ranges
+        assert ranges is not None
+        on_line = len(ranges.points)
+        others = self.domain - on_line  # null, NaN, infinities: each a value of its own
+        counts = self.counts[ranges.order[:on_line]]
+        made = kernels.quantile_groups(counts, groups=max(1, distinct - others))
+        low = np.append(made.first_value, np.arange(on_line, self.domain))
+        high = np.append(made.last_value, np.arange(on_line, self.domain))
+        by_rank = np.append(made.group_of_value, len(made.cuts) + np.arange(others))
+        groups = np.empty(self.domain, np.int64)
+        groups[ranges.order] = by_rank
+        action = f"{counted(len(made.cuts), 'range')} between quantiles"
+        return Blurred(self.name, groups, ranges.labels(low, high), action)
+
+    def _frequent(self, distinct: int) -> Blurred:
+        order = np.argsort(-self.counts, kind="stable")
+        kept = np.sort(order[: distinct - 1])
+        groups = np.full(self.domain, len(kept), np.int64)
+        groups[kept] = np.arange(len(kept))
+        labels = pa.concat_arrays(
+            [self.values.take(pa.array(kept)).cast(pa.string()), pa.array([self._star])]
         )
-    if distinct <= universe:
-        return distinct / universe * _alone(universe, universe)
-    return _alone(distinct, universe)
+        most = "value" if len(kept) == 1 else f"{len(kept)} values"
+        action = f"the most frequent {most}, the others starred"
+        return Blurred(self.name, groups, labels, action)
 
 
-def _alone(values: float, people: float) -> float:
-    """(1-1/D)^(n-1): that nobody else draws the value of a person, of D equally likely ones."""
-    return math.exp((people - 1) * math.log1p(-1 / values)) if people > 1 else 1.0
-
-
-def distinct_needed(alpha: float, universe: float) -> float:
-    """Fewest distinct values that can make an α-quasi-identifier (Theorem 3, for every α).
-
-    Below it fewer than αn people are expected to be unique, whatever the distribution; at or above
-    it the columns may be an α-quasi-identifier. The inverse of `uniqueness_bound`.
-
-    Examples
-    --------
-    >>> round(distinct_needed(0.5, 3e8) / 3e8, 4), round(distinct_needed(0.2, 3e8) / 3e8, 4)
-    (1.4427, 0.5437)
-    """
-    check_universe(universe)
-    if not 0 < alpha < 1:
-        raise ParameterError(
-            "the share α of unique people must lie between 0 and 1",
-            remedy=f"Write e.g. {spell('alpha', 0.2)} for a fifth of the population.",
-        )
-    least = _alone(universe, universe)
-    if alpha <= least:
-        return alpha * universe / least
-    return -1 / math.expm1(math.log(alpha) / (universe - 1))
-
-
-def check_universe(universe: float, rows: int = 0) -> None:
-    """Refuse a population that has no people, or fewer than the table has rows."""
-    if not (universe >= 1 and math.isfinite(universe)):
-        raise ParameterError(
-            "the universe must be a number of people, at least 1",
-            remedy=f"Write e.g. {spell('universe', 300_000_000)}, or {spell('universe', 'table')}.",
-        )
-    if universe < rows:
-        raise ParameterError(
-            f"the universe has {universe:,.0f} people but the table already has {rows:,} rows",
-            remedy=f"Give the size of the whole population, {spell('universe', 'table')}, or the "
-            f"column of the person ({spell('person', '…')}) if several rows belong to one person.",
-        )
-
-
-def product_of(domains: Mapping[str, int], columns: Sequence[str]) -> int:
-    """Distinct values of a column set under the paper's Multiple Domain Assumption (Definition 3).
-
-    Examples
-    --------
-    >>> product_of({"age": 60, "race": 5, "sex": 2}, ["age", "race", "sex"])
-    600
-    """
-    return math.prod(domains[name] for name in columns)
-
-
-def possible_sets(
-    domains: Mapping[str, int], needed: float, max_size: int | None = None, limit: int = 10_000
-) -> tuple[list[tuple[str, ...]], bool]:
-    """All minimal column sets whose domain product reaches `needed`.
-
-    Columns are added from the largest domain down, so a set is minimal exactly when its last column
-    carries the product over the threshold, and a branch is left as soon as the largest columns that
-    remain cannot do so: the work is proportional to the answer, not to the power set.
-
-    Returns
-    -------
-    The sets, and whether they are all (False when there are more than `limit`).
-
-    Examples
-    --------
-    >>> possible_sets({"sex": 2, "birth": 20_000, "zip": 100_000}, needed=1e9)
-    ([('zip', 'birth')], True)
-    """
-    order = sorted((name for name in domains if domains[name] > 1), key=lambda c: -domains[c])
-    logs = [math.log(domains[name]) for name in order]
-    before = [0.0]
-    for value in logs:
-        before.append(before[-1] + value)
-    goal = math.log(needed) if needed > 1 else 0.0
-    tolerance = 1e-12 * max(1.0, goal)
-    found: list[tuple[str, ...]] = []
-    longest = min(max_size or len(order), len(order))
-    if needed <= 1:
-        return [()], True
-    stack: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
-    while stack:
-        chosen, total = stack.pop()
-        start = chosen[-1] + 1 if chosen else 0
-        room = longest - len(chosen)
-        deeper: list[tuple[tuple[int, ...], float]] = []
-        for i in range(start, len(order)):
-            reach = before[min(i + room, len(order))] - before[i]
-            if total + reach < goal - tolerance:
-                break  # columns only get smaller from here
-            extended, sum_ = (*chosen, i), total + logs[i]
-            if sum_ >= goal - tolerance:
-                found.append(tuple(order[j] for j in extended))
-                if len(found) > limit:
-                    return found[:limit], False
-            elif room > 1:
-                deeper.append((extended, sum_))
-        stack.extend(reversed(deeper))
-    found.sort(key=lambda names: (len(names), [order.index(name) for name in names]))
-    return found, True
-
-
-def minimal_sets(
-    domains: Mapping[str, int],
-    distinct_of: Callable[[tuple[str, ...]], float],
-    needed: float,
-    max_size: int | None = None,
-    limit: int = 10_000,
-) -> tuple[list[tuple[str, ...]], bool]:
-    """Minimal column sets that reach `needed` distinct values, for a measured, monotone D.
-
-    A level-wise walk: a set is looked at only if none of its subsets qualified, and is measured
-    only if the product of its domains, which is never below the joint count, could reach the
-    threshold.
-
-    Returns
-    -------
-    The sets, and whether they are all (False when there are more than `limit`).
-
-    Examples
-    --------
-    >>> joint = {("a",): 3, ("b",): 4, ("c",): 4, ("a", "b"): 12, ("a", "c"): 5, ("b", "c"): 16}
-    >>> minimal_sets({"a": 3, "b": 4, "c": 4}, lambda s: joint.get(s, 20), needed=12)
-    ([('a', 'b'), ('b', 'c')], True)
-    """
-    names = list(domains)
-    position = {name: i for i, name in enumerate(names)}
-    longest = min(max_size or len(names), len(names))
-    minimal: list[tuple[str, ...]] = []
-    level: list[tuple[str, ...]] = [()]
-    for _ in range(longest):
-        open_sets: list[tuple[str, ...]] = []
-        known = set(level)
-        for base in level:
-            start = position[base[-1]] + 1 if base else 0
-            for name in names[start:]:
-                candidate = (*base, name)
-                subsets = combinations(candidate, len(candidate) - 1)
-                if any(subset not in known for subset in subsets):
-                    continue
-                could = product_of(domains, candidate) >= needed
-                if could and distinct_of(candidate) >= needed:
-                    minimal.append(candidate)
-                    if len(minimal) > limit:
-                        return minimal[:limit], False
-                else:
-                    open_sets.append(candidate)
-        level = open_sets
-    return minimal, True
-
-
-def check_promise(universe: float, k: int, beta: float) -> None:
-    """Refuse k and β that cannot be promised in a universe of that size."""
-    check_universe(universe)
-    if k < 1:
-        raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
-    if k > universe:
-        raise ParameterError(
-            f"k = {k:,} is more than the {universe:,.0f} people of the universe",
-            remedy="Lower -k or give the size of the whole population.",
-        )
-    if not 0 < beta < 1:
-        raise ParameterError(
-            "β, the probability with which the promise may fail, must lie between 0 and 1",
-            remedy=f"Write e.g. {spell('beta', 0.1)}.",
+def refuse_mixture(name: str, values: pa.Array) -> None:
+    """Refuse a text column that is numbers but for a few cells: it has neither order nor tree."""
+    present = values.drop_null()
+    if len(present) < 3:
+        return
+    numeric = pc.sum(pc.match_substring_regex(present, NUMBER)).as_py()
+    if MOSTLY * len(present) <= numeric < len(present):
+        raise ColumnError(
+            f"{numeric:,} of {len(present):,} distinct values are numbers and the others are not",
+            where=f"column `{name}`",
+            remedy="Make the others null or give the column a hierarchy.",
         )
 
 
-def distinct_allowed(universe: float, k: int, beta: float) -> float:
-    """Largest number of distinct values D' that keeps the promise (Theorem 4).
+Repair = Literal["bound", "estimate", "none"]
 
-    It assumes D' equally likely values. Infinite for k = 1, where nothing is promised.
+CLOSE_ENOUGH = 1.1
+"""The search stops when the number of values is known within this factor."""
+
+
+@dataclass(frozen=True)
+class PlannedColumn(Result):
+    """What the plan does to one column: values it has, may keep, and keeps."""
+
+    column: str
+    domain: int
+    weight: float
+    allowed: int
+    distinct: int
+    action: str
+
+
+@dataclass(frozen=True)
+class Plan(Result):
+    """How far each column is blurred, and what that promises.
+
+    `distinct_allowed` is Theorem 4's D'. `distinct` is the product of the values the columns keep;
+    the theorem alone says of it that a row matches at least `theorem_k` people with probability
+    1-β, and at least k with probability `theorem_share`. `measured` is what the sample says of the
+    cells that occur, and `before_repair` what it said of the theorem's own plan.
+    """
+
+    universe: float
+    k: int
+    beta: float
+    distinct_allowed: float
+    distinct: int
+    theorem_k: int
+    theorem_share: float
+    before_repair: PeopleShare
+    measured: PeopleShare
+    repaired: bool
+    holds: bool
+    columns: tuple[PlannedColumn, ...]
+    blurred: Mapping[str, Blurred] = field(
+        default_factory=dict, metadata={"private": True}, repr=False, compare=False
+    )
+
+
+def make_plan(
+    entries: Codes,
+    blurrers: Mapping[str, Blurrer],
+    universe: float,
+    k: int,
+    beta: float,
+    *,
+    domains: Mapping[str, int] | None = None,
+    weights: Mapping[str, float] | None = None,
+    repair: Repair = "bound",
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> Plan:
+    """Plan the blurring of a table's quasi-identifiers.
+
+    Parameters
+    ----------
+    entries
+        Rows, or distinct combinations with counts, of exactly the columns of `blurrers`.
+    universe, k, beta
+        Every row shall match at least k of so many people with probability 1-β.
+    domains
+        How many values each column can take, where that is more than the table shows.
+    weights
+        Importance of each column; it gets distinct values in proportion.
+    repair
+        ``"bound"`` coarsens until the measured share is at least 1-β whatever the distribution,
+        ``"estimate"`` until its likeliest value is, ``"none"`` keeps the theorem's plan.
 
     Examples
     --------
-    >>> distinct_allowed(3e8, 100, 0.1)
-    2443425
+    >>> import pyarrow as pa
+    >>> ages = np.arange(10_000) % 80
+    >>> entries = Codes(("age",), (ages.astype(np.uint8),), (pa.array(range(80)),), None, 10_000)
+    >>> age = Blurrer("age", entries.values[0], np.bincount(ages))
+    >>> plan = make_plan(entries, {"age": age}, universe=1e6, k=20_000, beta=0.1)
+    >>> plan.distinct, plan.measured.at_least >= 0.9
+    (40, True)
     """
-    check_promise(universe, k, beta)
-    if k == 1:
-        return math.inf
-    x = -math.log(beta) / (k - 1)
-    # 1 + x - sqrt(x² + 2x), written without the cancellation that large x brings
-    factor = 1 / (1 + x + math.sqrt(x * x + 2 * x))
-    return max(1, math.floor(universe / (k - 1) * factor))
+    wide = {c: max(b.domain, (domains or {}).get(c, 1)) for c, b in blurrers.items()}
+    allowed = distinct_allowed(universe, k, beta)
+
+    def attempt(limit: float) -> _Attempt:
+        kept = {a.column: a for a in allot(wide, limit, weights)}
+        blurred = {
+            # a column that may keep all the values it can take stays as it is
+            name: blurrer.to(blurrer.domain if kept[name].untouched else kept[name].distinct)
+            for name, blurrer in blurrers.items()
+        }
+        share = people_share(cell_sizes(entries, blurred), universe, k, seed=seed)
+        columns = tuple(
+            PlannedColumn(
+                name,
+                wide[name],
+                kept[name].weight,
+                kept[name].distinct,
+                wide[name] if kept[name].untouched else blurred[name].distinct,
+                blurred[name].action,
+            )
+            for name in blurrers
+        )
+        return _Attempt(columns, blurred, share)
+
+    first = attempt(allowed)
+    best = _coarsen(attempt, first, allowed, 1 - beta, repair, budget)
+    distinct = math.prod(column.distinct for column in best.columns)
+    return Plan(
+        universe=universe,
+        k=k,
+        beta=beta,
+        distinct_allowed=allowed,
+        distinct=distinct,
+        theorem_k=anonymity_given(universe, distinct, beta),
+        theorem_share=1 - failure_given(universe, distinct, k) if distinct > 1 else 1.0,
+        before_repair=first.share,
+        measured=best.share,
+        repaired=best is not first,
+        holds=best.figure(repair) >= 1 - beta,
+        columns=best.columns,
+        blurred=best.blurred,
+    )
 
 
-def anonymity_given(universe: float, distinct: float, beta: float) -> int:
-    """Largest k that D' equally likely values give with probability 1-β (Theorem 4 for k).
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    columns: tuple[PlannedColumn, ...]
+    blurred: Mapping[str, Blurred]
+    share: PeopleShare
 
-    Examples
-    --------
-    >>> anonymity_given(3e8, 2443425, 0.1)
-    100
+    def figure(self, repair: Repair) -> float:
+        """The figure that must reach 1-β."""
+        return self.share.estimate if repair == "estimate" else self.share.at_least
+
+
+def _coarsen(
+    attempt: Callable[[float], _Attempt],
+    first: _Attempt,
+    allowed: float,
+    goal: float,
+    repair: Repair,
+    budget: Budget | None,
+) -> _Attempt:
+    """The plan with most values, up to `CLOSE_ENOUGH`, that reaches the goal.
+
+    Bisection on the logarithm of the number of values; a single value always reaches it.
     """
-    check_promise(universe, 1, beta)
-    values = math.ceil(distinct)
-    if values <= 1:
-        return int(universe)  # a single value is everybody's
-    mean = universe / values
-    k = max(1, 1 + math.floor(mean - math.sqrt(2 * mean * -math.log(beta))))
-    # the closed form may land one off by rounding; Theorem 4 itself decides
-    while k + 1 <= universe and values <= distinct_allowed(universe, k + 1, beta):
-        k += 1
-    while k > 1 and values > distinct_allowed(universe, k, beta):
-        k -= 1
-    return k
+    if repair == "none" or first.figure(repair) >= goal:
+        return first
+    start = min(allowed, math.prod(column.distinct for column in first.columns))
+    low, high, best = 0.0, math.log(max(start, 1.0)), attempt(1)
+    while high - low > math.log(CLOSE_ENOUGH) and not (budget and budget.spent()):
+        middle = (low + high) / 2
+        tried = attempt(math.exp(middle))
+        if tried.figure(repair) >= goal:
+            low, best = middle, tried
+        else:
+            high = middle
+    return best
 
 
-def failure_given(universe: float, distinct: float, k: int) -> float:
-    """Bound on the probability β that a row matches fewer than k people (Theorem 4 for β).
+def cell_sizes(entries: Codes, blurred: Mapping[str, Blurred]) -> ClassSizes:
+    """Class sizes after blurring, without touching a row."""
+    arrays: list[npt.NDArray[np.unsignedinteger]] = []
+    cardinalities: list[int] = []
+    for name, column in blurred.items():
+        narrow = column.groups.astype(smallest_dtype(column.distinct))
+        arrays.append(narrow[entries.column(name)])
+        cardinalities.append(column.distinct)
+    sizes, classes = size_histogram(arrays, cardinalities, entries.counts, entries=entries.entries)
+    return ClassSizes(sizes, classes)
 
-    Examples
-    --------
-    >>> round(failure_given(3e8, 2443425, 100), 6)
-    0.1
+
+def release_of_plan(
+    table: Table,
+    plan: Plan,
+    repair: Repair,
+    *,
+    weights: Mapping[str, float],
+    foreseen: ClassSizes,
+    identifiers: Mapping[str, str],
+    warnings: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Release:
+    """The release that a plan describes: columns blurred one by one, rows untouched.
+
+    `identifiers` are other columns that go, with the reason.
     """
-    check_promise(universe, k, 0.5)
-    short = universe - (k - 1) * distinct
-    if k == 1:
-        return 0.0
-    return math.exp(-short * short / (2 * universe * distinct)) if short > 0 else 1.0
+    suppressed = tuple(name for name, b in plan.blurred.items() if b.action == "suppressed")
+    kept = tuple(name for name in plan.blurred if name not in suppressed)
+    drop = (*suppressed, *identifiers)
+    steps = tuple(
+        step for name in kept if (step := _step(table, name, plan.blurred[name])) is not None
+    )
+    asked: dict[str, Any] = {
+        "k": plan.k,
+        "beta": plan.beta,
+        "universe": plan.universe,
+        "repair": repair,
+    }
+    if weights:
+        asked["weights"] = dict(weights)
+    loss = sum(column.weight / column.distinct for column in plan.columns)
+    return Release.planned(
+        table,
+        Recoding(steps, drop),
+        foreseen,
+        method="population",
+        asked=asked,
+        promises=_promises(plan, repair, kept, drop),
+        qi=(kept,) if kept else (),
+        column_actions={column.column: column.action for column in plan.columns}
+        | {name: f"dropped: {why}" for name, why in identifiers.items()},
+        utility={"weighted_inverse_distinct": loss},
+        details={"plan": plan.to_dict()},
+        seed=seed,
+        warnings=warnings,
+    )
+
+
+def _step(table: Table, name: str, blurred: Blurred) -> Step | None:
+    values = table.values(name)
+    if blurred.action == "untouched" and blurred.labels.equals(values.values[0]):
+        return None
+    # codes of `values` are those of the plan: both are ranks of the same distinct values
+    groups = blurred.groups[values.arrays[0]]
+    codes = np.asarray(groups).astype(smallest_dtype(blurred.distinct))
+    return Step(values, {name: Cells(codes, blurred.labels)})
+
+
+def _promises(
+    plan: Plan, repair: Repair, kept: tuple[str, ...], drop: tuple[str, ...]
+) -> tuple[Promise, ...]:
+    promises: list[Promise] = []
+    if kept and repair == "none":
+        promises.append(FewValues(plan.distinct_allowed, kept))
+    elif kept:
+        figure = "estimate" if repair == "estimate" else "at_least"
+        promises.append(MatchesPeople(plan.universe, plan.k, plan.beta, kept, figure))
+    if drop:
+        promises.append(WithoutColumns(drop))
+    return tuple(promises)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from sfumato.errors import spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import names_same
 from sfumato.populations.attack import AttackResult, join_attack
-from sfumato.populations.plan import check_promise
+from sfumato.populations.bounds import check_promise
 from sfumato.privacy import KMap, ModelFinding
 from sfumato.release.promise import Finding
 from sfumato.results import Result

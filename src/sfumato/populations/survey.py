@@ -19,7 +19,15 @@ from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.kernels import size_histogram
-from sfumato.populations.blur import Blurrer, Plan, Repair, cell_sizes, make_plan, release_of_plan
+from sfumato.populations.bounds import (
+    check_promise,
+    check_universe,
+    distinct_needed,
+    minimal_sets,
+    possible_sets,
+    product_of,
+    uniqueness_bound,
+)
 from sfumato.populations.estimators import (
     CopulaUniqueness,
     PopulationUniqueness,
@@ -27,16 +35,15 @@ from sfumato.populations.estimators import (
     population_uniqueness,
 )
 from sfumato.populations.plan import (
+    Blurrer,
+    Plan,
     PrivacyUtilityCurve,
-    check_promise,
-    check_universe,
+    Repair,
+    cell_sizes,
     check_weights,
-    distinct_needed,
-    minimal_sets,
-    possible_sets,
+    make_plan,
     privacy_utility_curve,
-    product_of,
-    uniqueness_bound,
+    release_of_plan,
 )
 from sfumato.populations.safe_harbor import direct_identifiers
 from sfumato.release import Release, publish
@@ -436,7 +443,7 @@ def population(
     hierarchies
         Folder of generalization trees, or trees by column.
     repair
-        How the plan is made to hold on the data; see `sfumato.populations.blur`.
+        How the plan is made to hold on the data; see `sfumato.populations.plan`.
     person
         Column that says which rows belong to one person: people are counted, not rows.
     keep
