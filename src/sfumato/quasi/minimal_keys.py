@@ -175,6 +175,18 @@ def minimal_keys(
         return _keys_of_persons(opened, person, question, budget)
     if question.beta is None and method in ("auto", "hitting-set") and stay_there(opened, budget):
         return _keys_there(opened, question, budget)
+    return _keys_here(opened, question, method, samples, expand, budget)
+
+
+def _keys_here(
+    opened: Table,
+    question: KeyQuery,
+    method: str,
+    samples: Sequence[float],
+    expand: bool,
+    budget: Budget,
+) -> MinimalKeys:
+    """All minimal sets, found in combinations that were read; twins are searched for once."""
     budget.progress("reading the table")
     everything = all_combinations(opened, budget)
     twins = equivalents(everything)
@@ -191,23 +203,37 @@ def minimal_keys(
     represents = sum(math.prod(1 + len(twins.get(c, ())) for c in s) for s in sets)
     if expand:
         sets = list(in_order(expanded(sets, twins)))
-    return MinimalKeys(
-        keys=tuple(tuple(names[c] for c in s) for s in sets),
+    found = replace(found, sets=tuple(sets))
+    return replace(
+        _answer(names, found, question, used, (*search.notes, *pulled(opened, everything))),
         represents=represents,
         equivalents={
             names[c]: tuple(names[other] for other in others) for c, others in twins.items()
         },
+        duplicate_rows=search.duplicates if question.beta is None else None,
+        delta=question.delta if search.sampled and question.beta is not None else None,
+    )
+
+
+def _answer(
+    names: Sequence[str], found: Minimal, question: KeyQuery, method: str, notes: Sequence[str]
+) -> MinimalKeys:
+    """What a search found, each set standing for itself."""
+    return MinimalKeys(
+        keys=tuple(tuple(names[c] for c in s) for s in found.sets),
+        equivalents={},
+        represents=len(found.sets),
         complete=found.complete,
-        method=used,
+        method=method,
         goal={
             "measure": "key" if question.beta is None else question.ratio,
             "at_least": 1.0 if question.beta is None else question.beta,
         },
-        max_size=max_size,
-        duplicate_rows=search.duplicates if question.beta is None else None,
-        delta=delta if search.sampled and question.beta is not None else None,
+        max_size=question.max_size,
+        duplicate_rows=None,
+        delta=None,
         stopped_by=found.stopped_by,
-        notes=(*search.notes, *pulled(opened, everything)),
+        notes=tuple(notes),
     )
 
 
@@ -239,19 +265,8 @@ def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKey
     notes = [asks.told()]
     if duplicates:
         notes.insert(0, _no_key(duplicates, bool(found.sets)))
-    return MinimalKeys(
-        keys=tuple(tuple(names[c] for c in s) for s in found.sets),
-        equivalents={},
-        represents=len(found.sets),
-        complete=found.complete,
-        method="hitting-set",
-        goal={"measure": "key", "at_least": 1.0},
-        max_size=question.max_size,
-        duplicate_rows=duplicates,
-        delta=None,
-        stopped_by=found.stopped_by,
-        notes=tuple(notes),
-    )
+    told = _answer(names, found, question, "hitting-set", notes)
+    return replace(told, duplicate_rows=duplicates)
 
 
 def _no_key(duplicates: int, listed: bool) -> str:
@@ -278,22 +293,8 @@ def _keys_of_persons(opened: Table, person: str, question: KeyQuery, budget: Bud
             + "; these sets tell persons apart as well as all of those columns do"
             * bool(found.sets)
         )
-    return MinimalKeys(
-        keys=tuple(tuple(names[c] for c in s) for s in found.sets),
-        equivalents={},
-        represents=len(found.sets),
-        complete=found.complete,
-        method="levelwise",
-        goal={
-            "measure": "key" if question.beta is None else question.ratio,
-            "at_least": 1.0 if question.beta is None else question.beta,
-        },
-        max_size=question.max_size,
-        duplicate_rows=None,
-        delta=None,
-        stopped_by=found.stopped_by,
-        notes=(*notes, *pulled(opened, histories.codes)),
-    )
+    notes += pulled(opened, histories.codes)
+    return _answer(names, found, question, "levelwise", notes)
 
 
 class _Search:
