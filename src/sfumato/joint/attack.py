@@ -19,12 +19,14 @@ the true table to others that cannot be told from it (`equal_tables`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.local_data import random_matrix
+from sfumato.kernels.compiling import compiled
 
 __all__ = ["GridAttack", "equal_tables", "grid_attack", "lattice_attack"]
 
@@ -218,8 +220,6 @@ def _search(
     stop: tuple[int, int],
     nodes: int,
 ) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    from sfumato.joint._kernels import Levels, Limits, Targets, search_rows
-
     size = centre.shape[1]
     rotation, pivot = _triangular(contributions, order, size)
     end = np.cumsum([len(contributions[g]) for g in order], dtype=np.int64)
@@ -332,8 +332,6 @@ def equal_tables(effects: Floats, counts: Ints) -> Ints:
 
 def _short_moves(rows: Floats, lengths: Floats) -> Floats:
     """Whole-number combinations of rows that are short and lead to little, by lattice reduction."""
-    from sfumato.joint._kernels import reduce_lattice
-
     moves = np.eye(len(rows))
     digits = max(0, int(np.ceil(np.log2(np.abs(rows).max(initial=1.0)))))
     # In floating point only numbers of few digits can be reduced: rows count for little at first.
@@ -341,3 +339,261 @@ def _short_moves(rows: Floats, lengths: Floats) -> Floats:
         basis = np.concatenate((moves @ lengths, moves @ rows * 2.0**-coarse), axis=1)
         reduce_lattice(np.ascontiguousarray(basis), moves, _MOST_SWAPS)
     return moves
+
+
+Array = np.ndarray[Any, Any]
+
+
+class Levels(NamedTuple):
+    """What each level's options contribute, and what the levels after it still can.
+
+    Attributes
+    ----------
+    begin, end
+        Where the options of each level lie among all options.
+    turned, plain
+        Contribution of each option in the rotated space, in which later columns leave more and
+        more coordinates alone, and in the space of the published numbers.
+    pivot
+        The rotated coordinate by which the options of a level are sorted.
+    turned_low, turned_high, plain_low, plain_high
+        Least and greatest sum of the contributions of the levels after each level.
+    """
+
+    begin: Array
+    end: Array
+    turned: Array
+    plain: Array
+    pivot: Array
+    turned_low: Array
+    turned_high: Array
+    plain_low: Array
+    plain_high: Array
+
+
+class Targets(NamedTuple):
+    """The attacked rows.
+
+    Attributes
+    ----------
+    turned, plain, half
+        Middle of each row's rounding cell in both spaces, and half its width in the plain one.
+    truth
+        The true option of every level, by its place among all options.
+    """
+
+    turned: Array
+    plain: Array
+    half: Array
+    truth: Array
+
+
+class Limits(NamedTuple):
+    """When the search of a row ends.
+
+    When `enough` hits were found and every column differs from the truth in one of them, at `most`
+    hits, or after so many `nodes`. With `avoid_truth` the first level must differ from the true
+    value and one hit is enough: that proves the value is not certain.
+    """
+
+    avoid_truth: bool
+    enough: int
+    most: int
+    nodes: int
+
+
+@compiled
+def search_rows(levels, targets, limits):  # type: ignore[no-untyped-def]
+    """Per row: hits, whether the search was exhaustive, and for each level whether a hit differs.
+
+    A hit is a consistent row of the grid; it differs where it is not the truth.
+    """
+    rows = targets.turned.shape[0]
+    hits = np.zeros(rows, np.int64)
+    exhaustive = np.ones(rows, np.bool_)
+    differs = np.zeros((rows, levels.begin.shape[0]), np.bool_)
+    for row in range(rows):
+        hits[row], exhaustive[row] = _search_row(
+            levels,
+            targets.turned[row],
+            targets.plain[row],
+            targets.half[row],
+            targets.truth[row],
+            limits,
+            differs[row],
+        )
+    return hits, exhaustive, differs
+
+
+@compiled
+def _search_row(  # type: ignore[no-untyped-def]
+    levels, target_turned, target_plain, half, truth, limits, differs
+):
+    """Hits of one row, whether the search was exhaustive; marks the levels in which hits differ."""
+    begin, end, turned, plain, pivot = levels[:5]
+    turned_low, turned_high, plain_low, plain_high = levels[5:]
+    depth, size = turned_low.shape
+    rest_turned = np.empty((depth + 1, size))
+    rest_plain = np.empty((depth + 1, size))
+    rest_turned[0], rest_plain[0] = target_turned, target_plain
+    # Of each level's options those from low to high are within reach, and those between left and
+    # right were tried: from the centre outwards.
+    low, high, left, right = np.empty((4, depth), np.int64)
+    centre = np.empty(depth)
+    chosen = np.empty(depth, np.int64)
+    true_rest = _follow_truth(turned, pivot, truth, target_turned)
+    radius2 = (half * half).sum() * (1.0 + 1e-9)
+    radius = np.sqrt(radius2)
+    hits, nodes, missing = 0, 0, depth
+    s, entering = 0, True
+    while s >= 0:
+        k = pivot[s]
+        if entering:
+            rest = rest_turned[s, k]
+            low[s] = _bisect(turned, k, begin[s], end[s], rest - turned_high[s, k] - radius, False)
+            high[s] = _bisect(turned, k, low[s], end[s], rest - turned_low[s, k] + radius, True)
+            # Near the truth first, where other answers lie; a column that differs from it is made
+            # up for by the next ones.
+            centre[s] = turned[truth[s], k] + rest - true_rest[s]
+            right[s] = _bisect(turned, k, low[s], high[s], centre[s], False)
+            left[s] = right[s] - 1
+            entering = False
+        if right[s] < high[s] and (
+            left[s] < low[s] or turned[right[s], k] - centre[s] <= centre[s] - turned[left[s], k]
+        ):
+            pick = right[s]
+            right[s] += 1
+        elif left[s] >= low[s]:
+            pick = left[s]
+            left[s] -= 1
+        else:
+            s -= 1
+            continue
+        if limits.avoid_truth and s == 0 and pick == truth[0]:
+            continue
+        nodes += 1
+        if nodes > limits.nodes:
+            return hits, False
+        if not _in_cell(s, pick, plain, plain_low, plain_high, half, rest_plain):
+            continue
+        if _distance2(s, pick, turned, turned_low, turned_high, rest_turned) > radius2 + 1e-15:
+            continue
+        chosen[s] = pick
+        if s + 1 < depth:
+            s, entering = s + 1, True
+            continue
+        hits += 1
+        missing -= _note_differences(chosen, truth, differs)
+        if limits.avoid_truth or (hits >= limits.enough and missing == 0) or hits >= limits.most:
+            return hits, False
+    return hits, True
+
+
+@compiled
+def _follow_truth(turned, pivot, truth, target):  # type: ignore[no-untyped-def]
+    """What remains at each level's pivot when all columns before it are as in truth."""
+    rest = np.empty(truth.shape[0])
+    for s in range(truth.shape[0]):
+        rest[s] = target[pivot[s]]
+        for before in range(s):
+            rest[s] -= turned[truth[before], pivot[s]]
+    return rest
+
+
+@compiled
+def _bisect(turned, k, first, last, value, after):  # type: ignore[no-untyped-def]
+    """Where a value belongs among sorted options; after equal ones on request."""
+    while first < last:
+        middle = (first + last) // 2
+        if turned[middle, k] < value or (after and turned[middle, k] == value):
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@compiled
+def _in_cell(s, pick, plain, low, high, half, rest):  # type: ignore[no-untyped-def]
+    """Take an option off what remains; whether later columns can explain that within the cell."""
+    for j in range(half.shape[0]):
+        left = rest[s, j] - plain[pick, j]
+        rest[s + 1, j] = left
+        if left < low[s, j] - half[j] or left > high[s, j] + half[j]:
+            return False
+    return True
+
+
+@compiled
+def _distance2(s, pick, turned, low, high, rest):  # type: ignore[no-untyped-def]
+    """Take an option off what remains; how far, squared, that is from what later columns reach."""
+    distance2 = 0.0
+    for j in range(rest.shape[1]):
+        left = rest[s, j] - turned[pick, j]
+        rest[s + 1, j] = left
+        if left < low[s, j]:
+            distance2 += (low[s, j] - left) ** 2
+        elif left > high[s, j]:
+            distance2 += (left - high[s, j]) ** 2
+    return distance2
+
+
+@compiled
+def _note_differences(chosen, truth, differs):  # type: ignore[no-untyped-def]
+    """Mark the levels in which a hit is not the truth; returns how many are new."""
+    new = 0
+    for s in range(truth.shape[0]):
+        if not differs[s] and chosen[s] != truth[s]:
+            differs[s] = True
+            new += 1
+    return new
+
+
+@compiled
+def reduce_lattice(basis, moves, most):  # type: ignore[no-untyped-def]
+    """Lenstra, Lenstra & Lovász's reduction of the rows of `basis`, in place, in floating point.
+
+    The same is done to the rows of `moves`, which keeps them exact if they are whole numbers. Ends
+    after `most` steps at the latest; returns how many it took.
+    """
+    count = basis.shape[0]
+    mu = np.zeros((count, count))
+    norms = np.zeros(count)
+    norms[0] = basis[0] @ basis[0]
+    k, steps = 1, 0
+    while k < count and steps < most:
+        steps += 1
+        for _ in range(20):  # until rounding moves nothing: then the coefficients are accurate
+            moved = False
+            for j in range(k):
+                dot = basis[k] @ basis[j]
+                for i in range(j):
+                    dot -= mu[j, i] * mu[k, i] * norms[i]
+                mu[k, j] = dot / norms[j]
+            for j in range(k - 1, -1, -1):
+                if abs(mu[k, j]) > 0.51:
+                    times = np.rint(mu[k, j])
+                    moved = True
+                    basis[k] -= times * basis[j]
+                    moves[k] -= times * moves[j]
+                    for i in range(j):
+                        mu[k, i] -= times * mu[j, i]
+                    mu[k, j] -= times
+            if not moved:
+                break
+        norms[k] = basis[k] @ basis[k]
+        for j in range(k):
+            norms[k] -= mu[k, j] * mu[k, j] * norms[j]
+        norms[k] = max(norms[k], 1e-12)
+        if norms[k] < (0.99 - mu[k, k - 1] * mu[k, k - 1]) * norms[k - 1]:
+            held, moved_too = basis[k].copy(), moves[k].copy()
+            basis[k], moves[k] = basis[k - 1], moves[k - 1]
+            basis[k - 1], moves[k - 1] = held, moved_too
+            # Both rows are computed again.
+            norms[k - 1] = basis[k - 1] @ basis[k - 1]
+            for j in range(k - 1):
+                mu[k - 1, j], mu[k, j] = mu[k, j], mu[k - 1, j]
+                norms[k - 1] -= mu[k - 1, j] * mu[k - 1, j] * norms[j]
+            k = max(k - 1, 1)
+        else:
+            k += 1
+    return steps

@@ -12,6 +12,7 @@ matrix product, and of the second Efron's d tied terms collapse into two rows a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import InputError, ParameterError, UnfinishedError
+from sfumato.kernels.compiling import compiled
 from sfumato.results import Result
 
 __all__ = ["CoxFit", "SortedRows", "Ties", "fit_cox", "newton", "tie_rows"]
@@ -181,8 +183,6 @@ class SortedRows:
 
     def likelihood(self, w: Floats) -> tuple[float, Floats, Floats]:
         """Log likelihood at `w`, the rows' risks, and the tie scalars of each time."""
-        from sfumato.joint._kernels import group_totals, tie_scalars
-
         risk = self.weights * np.exp(np.minimum(self.x @ w, 600.0))
         s0 = group_totals(risk, self.starts)
         d0 = np.add.reduceat(np.where(self.dying, risk, 0.0), self.starts[:-1])
@@ -191,8 +191,6 @@ class SortedRows:
 
     def derivatives(self, risk: Floats, scalars: Floats) -> tuple[Floats, Floats]:
         """Gradient and (positive) Hessian of the log likelihood, turned in sign."""
-        from sfumato.joint._kernels import row_hazard
-
         lived = row_hazard(self.starts, self.dying, scalars[:, 1], scalars[:, 2]) * risk
         gradient = self.death_sum - self.x.T @ lived
         columns = self.x.shape[1]
@@ -205,8 +203,6 @@ class SortedRows:
         return gradient, hessian
 
     def _mean_rows(self, risk: Floats, scalars: Floats) -> Iterator[Floats]:
-        from sfumato.joint._kernels import risk_totals
-
         carry = np.zeros(self.x.shape[1])
         for first in range(0, len(scalars), _BLOCK):
             last = min(first + _BLOCK, len(scalars))
@@ -315,3 +311,82 @@ def _is_efron(ties: str) -> bool:
     if ties not in ("efron", "breslow"):
         raise ParameterError(f"`{ties}` is not a treatment of ties", remedy="Use efron or breslow.")
     return ties == "efron"
+
+
+@compiled
+def group_totals(values, starts):  # type: ignore[no-untyped-def]
+    """Running total of `values` at the end of each group of rows (rows sorted by time, falling)."""
+    groups = starts.shape[0] - 1
+    out = np.empty(groups)
+    total = 0.0
+    for g in range(groups):
+        for i in range(starts[g], starts[g + 1]):
+            total += values[i]
+        out[g] = total
+    return out
+
+
+@compiled
+def risk_totals(x, risk, dying, starts, first, last, carry):  # type: ignore[no-untyped-def]
+    """Covariate sums over the risk set and over the deaths of groups `first` to `last` - 1.
+
+    Returns S1 (one row a group: the sum over everybody still at risk) and D1 (the sum over the
+    group's deaths only). `carry` is the running sum and is brought up to date in place, so that
+    calls over consecutive ranges stream through any number of rows.
+    """
+    columns = x.shape[1]
+    at_risk = np.empty((last - first, columns))
+    deaths = np.zeros((last - first, columns))
+    for g in range(first, last):
+        for i in range(starts[g], starts[g + 1]):
+            r = risk[i]
+            if dying[i]:
+                for j in range(columns):
+                    v = r * x[i, j]
+                    carry[j] += v
+                    deaths[g - first, j] += v
+            else:
+                for j in range(columns):
+                    carry[j] += r * x[i, j]
+        at_risk[g - first] = carry
+    return at_risk, deaths
+
+
+@compiled
+def tie_scalars(s0, d0, deaths, weight, efron):  # type: ignore[no-untyped-def]
+    """The sums over tied deaths on which likelihood, gradient and Hessian depend.
+
+    With f = l/d and c = 1/(S0 - f·D0) for l = 0..d-1 (Efron; f = 0 throughout for Breslow) and the
+    mean weight v of the deaths, the columns are Σ v·log(1/c), Σ v·c, Σ v·c·f, Σ v·c², Σ v·c²·f
+    and Σ v·c²·f².
+    """
+    groups = s0.shape[0]
+    out = np.zeros((groups, 6))
+    for g in range(groups):
+        d = deaths[g]
+        if d == 0:
+            continue
+        v = weight[g] / d
+        for rank in range(d):
+            f = rank / d if efron else 0.0
+            below = s0[g] - f * d0[g]
+            c = 1.0 / below
+            out[g, 0] += v * math.log(below)
+            out[g, 1] += v * c
+            out[g, 2] += v * c * f
+            out[g, 3] += v * c * c
+            out[g, 4] += v * c * c * f
+            out[g, 5] += v * c * c * f * f
+    return out
+
+
+@compiled
+def row_hazard(starts, dying, hazard, tied):  # type: ignore[no-untyped-def]
+    """Hazard that each row lived through: Σ over times up to its own, less its own tie's share."""
+    out = np.empty(dying.shape[0])
+    total = 0.0
+    for g in range(starts.shape[0] - 2, -1, -1):
+        total += hazard[g]
+        for i in range(starts[g], starts[g + 1]):
+            out[i] = total - tied[g] if dying[i] else total
+    return out

@@ -39,6 +39,7 @@ from sfumato.joint.local_data import (
     round_to,
     survived,
 )
+from sfumato.kernels.compiling import compiled
 from sfumato.results import Result
 
 __all__ = [
@@ -104,8 +105,6 @@ def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
     >>> concordance([1, 2, 3, 4], [1, 1, 0, 1], [4.0, 3.0, 2.0, 1.0])
     1.0
     """
-    from sfumato.joint._kernels import concordant_pairs
-
     times = _finite(time, "time")
     dying = np.asarray(event, dtype=bool)
     values = _finite(risk, "risk")
@@ -584,3 +583,48 @@ def _summary(name: str, size: int | None, runs: Floats) -> ModelScore:
         int(fitted.all(axis=1).sum()),
         runs,
     )
+
+
+@compiled
+def concordant_pairs(rank, levels, dying, starts):  # type: ignore[no-untyped-def]
+    """Concordant, discordant and risk-tied pairs; rows sorted by time, falling, risks ranked.
+
+    A Fenwick tree holds the ranks of all who outlived the row at hand: O(n log n). Rows censored
+    at the very time of a death count as having outlived it (Harrell).
+    """
+    tree = np.zeros(levels + 1, np.int64)
+    inside = 0
+    concordant = 0
+    discordant = 0
+    tied = 0
+    for g in range(starts.shape[0] - 1):
+        for i in range(starts[g], starts[g + 1]):
+            if not dying[i]:
+                inside += 1
+                k = rank[i] + 1
+                while k <= levels:
+                    tree[k] += 1
+                    k += k & -k
+        for i in range(starts[g], starts[g + 1]):
+            if dying[i]:
+                below = 0
+                k = rank[i]
+                while k > 0:
+                    below += tree[k]
+                    k -= k & -k
+                upto = 0
+                k = rank[i] + 1
+                while k > 0:
+                    upto += tree[k]
+                    k -= k & -k
+                concordant += below
+                tied += upto - below
+                discordant += inside - upto
+        for i in range(starts[g], starts[g + 1]):
+            if dying[i]:
+                inside += 1
+                k = rank[i] + 1
+                while k <= levels:
+                    tree[k] += 1
+                    k += k & -k
+    return concordant, discordant, tied
