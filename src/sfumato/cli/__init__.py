@@ -56,7 +56,7 @@ VERBS = (
     Verb("mask", "mask", BLUR, "Publish many columns, and no quasi-identifier among them."),
     Verb("anonymize", "anonymize", BLUR, "Blur until k-anonymity and its kin provably hold."),
     Verb("verify", "verify", PROVE, "Check a table or a release."),
-    Verb("utility", "utility", PROVE, "What a release cost, compared with its original."),
+    Verb("utility", "measure", PROVE, "What a release cost, compared with its original."),
     Verb("keygen", "keygen", PROVE, "A pair of keys that signs certificates."),
     Verb("population", "population", LOOK, "Who is unique in the population behind the table."),
     Verb("attack", "population", PROVE, "Join a release with known people and count who is found."),
@@ -67,7 +67,7 @@ VERBS = (
     Verb("report", "report", PROVE, "One page to look at: who can be found, and what to do."),
     Verb("serve", "report", PROVE, "The workbench in your browser, on this machine only."),
     Verb("datasets", "datasets", HELPERS, "Public tables to try things on, as files."),
-    Verb("paper", "paper", HELPERS, "The tables and figures of a paper, done again."),
+    Verb("paper", "datasets", HELPERS, "The tables and figures of a paper, done again."),
     Verb("demo-data", "datasets", HELPERS, "Make a synthetic hospital table to try things on."),
 )
 
