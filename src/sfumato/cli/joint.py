@@ -49,12 +49,18 @@ OutputFile = Annotated[str, option("--output -o FILE", "Where to write.")]
 AgreementFile = Annotated[str, option("--agreement -a FILE", "The study's agreement (TOML).")]
 
 
-MatrixChoice = StrEnum("MatrixChoice", ["orthonormal", "gaussian"])
-"""Kind of random matrix."""
+class MatrixChoice(StrEnum):
+    """Kind of random matrix."""
+
+    orthonormal = "orthonormal"
+    gaussian = "gaussian"
 
 
-KernelChoice = StrEnum("KernelChoice", ["linear", "gaussian"])
-"""What is computed of a row and the matrix."""
+class KernelChoice(StrEnum):
+    """What is computed of a row and the matrix."""
+
+    linear = "linear"
+    gaussian = "gaussian"
 
 
 @app.command(
@@ -162,8 +168,11 @@ def agreement(
     run.show(Agreed.of(agreed, str(target)), view_agreement)
 
 
-Protect = StrEnum("Protect", ["rows", "cells"])
-"""What the attack must not make certain."""
+class Protect(StrEnum):
+    """What the attack must not make certain."""
+
+    rows = "rows"
+    cells = "cells"
 
 
 @app.command(
@@ -263,8 +272,12 @@ def share(
     run.show(told, view_share)
 
 
-Model = StrEnum("Model", ["cox", "svm", "logistic"])
-"""What is fitted."""
+class Model(StrEnum):
+    """What is fitted."""
+
+    cox = "cox"
+    svm = "svm"
+    logistic = "logistic"
 
 
 TiesChoice = StrEnum("TiesChoice", ["efron", "breslow"])

@@ -40,12 +40,20 @@ app = new_app()
 PLAN = "The plan"
 
 
-Counting = StrEnum("Counting", ["product", "joint", "estimate"])
-"""How the values of a column set are counted."""
+class Counting(StrEnum):
+    """How the values of a column set are counted."""
+
+    product = "product"
+    joint = "joint"
+    estimate = "estimate"
 
 
-Repairing = StrEnum("Repairing", ["bound", "estimate", "none"])
-"""How the plan is made to hold on the data."""
+class Repairing(StrEnum):
+    """How the plan is made to hold on the data."""
+
+    bound = "bound"
+    estimate = "estimate"
+    none = "none"
 
 
 @app.command(
