@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from populations.universes import Universe, make_universe, true_share, unique_share
-from sfumato.engines.results import Codes
+from sfumato.engines.protocol import Codes
 from sfumato.populations.bounds import uniqueness_bound
 from sfumato.populations.plan import Blurrer, cell_sizes, make_plan
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import norm
 
-from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.populations.plan import Blurred, Blurrer, Plan
 
 

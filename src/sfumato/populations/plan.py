@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.codebooks import looks_postal, postal_text
+from sfumato.engines.protocol import ClassSizes, Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy import Ranges, prefixes
 from sfumato.hierarchy.labels import as_text, star_beside

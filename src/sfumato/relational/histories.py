@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.addresses import shown
 from sfumato.anonymization.actions import (
     commonest_date,
     date_columns,
@@ -29,30 +28,27 @@ from sfumato.anonymization.actions import (
 )
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
-    listed,
-    named_by,
-    naming_columns,
-    published_names,
-    refused_names,
-)
-from sfumato.columns.second_numbers import (
     Persons,
     alike_persons,
     known_persons,
+    listed,
     misspelled_persons,
+    named_by,
+    naming_columns,
     not_compared,
     numbers_of_persons,
     other_names,
     perhaps_persons,
+    published_names,
+    refused_names,
 )
-from sfumato.engines.protocol import KeepsText, Source, TextForm, asks_sql
-from sfumato.engines.results import Codes
-from sfumato.errors import ColumnError, ParameterError, spell
+from sfumato.engines.protocol import Codes, KeepsText, Source, TextForm, asks_sql
+from sfumato.errors import ColumnError, ParameterError, shown, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.relational.description import Dataset, Reference
 from sfumato.relational.plan import Plan
 from sfumato.tables import Table, table
-from sfumato.tables.frames import ArrowSource
+from sfumato.tables.columnar import ArrowSource
 from sfumato.wording import counted
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from sfumato.addresses import shown
 from sfumato.budget import Budget
-from sfumato.errors import MissingExtraError, ParameterError
+from sfumato.errors import MissingExtraError, ParameterError, shown
 from sfumato.keyfiles import names_same
 from sfumato.privacy import model_from_dict
 from sfumato.release.beside import (

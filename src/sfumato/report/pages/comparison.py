@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.parts import Parted
-from sfumato.engines.recoding import Recoding, Step
+from sfumato.engines.recoding import Parted, Recoding, Step
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy import Hierarchy, ValueSets
 from sfumato.release.publish import Release
