@@ -104,6 +104,7 @@ class Drive:
             ends.last.click()
             self.page.wait_for_selector(DONE, timeout=PATIENCE)
         self.page.wait_for_load_state("load")
+        assert "An unexpected problem" not in self.page.content(), f"{self.table}, {name}"
         self.page.wait_for_timeout(300)  # counts that arrive after the page
         for width in (1400, 400):
             self.page.set_viewport_size({"width": width, "height": 900})
