@@ -2,6 +2,8 @@
 
 Alternatives run interleaved in one process, so that a busy machine disturbs all of them alike, and
 the best of several repetitions counts. CPU time is that of the whole process with all its threads.
+Loops are compiled from their first call on, as on a machine that was at work before: on a new one
+they run as Python until that takes longer than compiling.
 A peer that pins other versions lives in an environment of its own (`peer_environment`) and reports
 its own timings (`ask_peer`); one that cannot be installed is named in the report.
 """
@@ -24,6 +26,8 @@ from typing import Any
 import rich.console
 import rich.table
 
+from sfumato.kernels import compiling
+
 __all__ = [
     "RESULTS",
     "Comparison",
@@ -41,6 +45,8 @@ RESULTS = Path(__file__).parents[1] / ".benchmarks"
 """What was measured: a record of each benchmark, and what it reported below ``reports``."""
 
 _missing: list[str] = []
+
+compiling._few = lambda arguments, most: False
 
 
 class PeerMissing(RuntimeError):
