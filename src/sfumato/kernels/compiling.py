@@ -328,6 +328,10 @@ def _linked_only() -> Any:
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
 
+    insides = ("_optimize_final_module", "_finalize_dynamic_globals", "_finalize_final_module")
+    if not all(hasattr(JITCodeLibrary, name) for name in insides):
+        return Compiler  # another numba than 0.61 to 0.68, where this was tried
+
     class Part(JITCodeLibrary):  # type: ignore[misc]
         """Functions to be linked; by itself no more than a place for what surrounds them."""
 
