@@ -35,6 +35,7 @@ from benchmarks.runner import (
     Measured,
     ask_peer,
     cache_folder,
+    compile_first,
     measure,
     peer_environment,
     report,
@@ -263,6 +264,7 @@ def write(path: Path, batches: Any) -> None:
 
 def release(path: Path, name: str) -> dict[str, Any]:
     """From Parquet to verified Parquet; run in a process of its own."""
+    compile_first()
     with tempfile.TemporaryDirectory() as folder:
         few = Path(folder, "few.parquet")
         pq.write_table(
@@ -315,6 +317,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("parts", nargs="*", default=["methods", "peers"])
     chosen = options.parse_args().parts
+    compile_first()
     facts: dict[str, Any] = {"when": time.strftime("%Y-%m-%d")}
     comparisons: list[Comparison] = []
     if "methods" in chosen:

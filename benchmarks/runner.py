@@ -2,8 +2,6 @@
 
 Alternatives run interleaved in one process, so that a busy machine disturbs all of them alike, and
 the best of several repetitions counts. CPU time is that of the whole process with all its threads.
-Loops are compiled from their first call on, as on a machine that was at work before: on a new one
-they run as Python until that takes longer than compiling.
 A peer that pins other versions lives in an environment of its own (`peer_environment`) and reports
 its own timings (`ask_peer`); one that cannot be installed is named in the report.
 """
@@ -36,6 +34,7 @@ __all__ = [
     "ask_peer",
     "cache_folder",
     "compare",
+    "compile_first",
     "measure",
     "peer_environment",
     "report",
@@ -45,8 +44,6 @@ RESULTS = Path(__file__).parents[1] / ".benchmarks"
 """What was measured: a record of each benchmark, and what it reported below ``reports``."""
 
 _missing: list[str] = []
-
-compiling._few = lambda arguments, most: False
 
 
 class PeerMissing(RuntimeError):
@@ -81,6 +78,14 @@ def cache_folder() -> Path:
     folder = Path(os.environ.get("SFUMATO_BENCH_CACHE", default))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def compile_first() -> None:
+    """Compile loops at their first call, as on a machine that was at work before.
+
+    On a new one they run as Python until that takes longer than compiling.
+    """
+    compiling._few = lambda arguments, most: False
 
 
 def measure(call: Callable[[], Any]) -> tuple[Any, Measured]:

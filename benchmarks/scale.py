@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from benchmarks.runner import Comparison, Measured, cache_folder, report
+from benchmarks.runner import Comparison, Measured, cache_folder, compile_first, report
 
 SIZES = (91, 2, 5, 7, 17, 50, 9, 15, 400, 120)
 QI = tuple(f"c{at}" for at in range(len(SIZES)))
@@ -120,6 +120,7 @@ def spark(paths: list[Path]) -> Iterator[tuple[list[Any], int]]:
 
 def release(place: str, rows: int, threads: int | None) -> dict[str, Any]:
     """Make a release of so many rows where they are; what it took."""
+    compile_first()
     paths = [table(FEW), table(rows)]
     with ExitStack() as open_:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory()))
