@@ -219,9 +219,12 @@ class _Lattice:
             losses.append((self.weights[axis] * (lost + self.left_out) / total).tolist())
         return losses
 
-    def released(self, levels: Levels) -> tuple[Array, int | None]:
+    def classes_of_sets(self, levels: Levels) -> list[tuple[Array, int]]:
+        """Classes at a node, by each set of columns that others may know together."""
+        return [self.classes(levels, axes) for axes in self.sets]
+
+    def released(self, classes: Sequence[tuple[Array, int]]) -> tuple[Array, int | None]:
         """Which of the kept entries are released at a node, and their smallest class."""
-        classes = [self.classes(levels, axes) for axes in self.sets]
         rules = self.problem.rules
         again = len(classes) > 1 or compares(rules)
         released = np.ones(len(self.kept), dtype=bool)
@@ -267,9 +270,10 @@ class _Lattice:
         """Look at a node, and tell its neighbours."""
         if levels in self.visited:
             return self.visited[levels]
-        kept, smallest = self.released(levels)
+        classes = self.classes_of_sets(levels)
+        kept, smallest = self.released(classes)
         if self.persons is not None and smallest is not None:
-            smallest = self._fewest_persons(levels, kept)
+            smallest = self._fewest_persons(classes, kept)
         suppressed = int(self.own[~kept].sum())
         gone = self.left_out + suppressed + 0.0
 
@@ -297,14 +301,13 @@ class _Lattice:
                 below[...] = FAILS
         return node
 
-    def _fewest_persons(self, levels: Levels, released: Array) -> int:
+    def _fewest_persons(self, classes: Sequence[tuple[Array, int]], released: Array) -> int:
         """Persons of the smallest class that is released."""
         assert self.persons is not None
         of, who = (one[released[self.persons[0]]] for one in self.persons)
         number = int(who.max()) + 1
         found = []
-        for axes in self.sets:
-            ids, count = self.classes(levels, axes)
+        for ids, count in classes:
             persons = kernels.group_distinct(ids[of], count, who, number)
             found.append(int(persons[persons > 0].min()))
         return min(found)
@@ -347,7 +350,7 @@ class _Lattice:
 
     def solution(self, best: Node, stopped_by: str | None) -> Solution:
         """The release at a node, and the lattice as far as it is known."""
-        released, _ = self.released(best.levels)
+        released, _ = self.released(self.classes_of_sets(best.levels))
         ids, count = self.classes(best.levels, range(len(self.shapes)))
         occurs = np.zeros(count, dtype=bool)
         occurs[ids[released]] = True
