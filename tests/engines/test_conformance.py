@@ -12,7 +12,7 @@ import pytest
 
 from samples import sample_path
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import Engine, column_of
+from sfumato.engines.protocol import Engine, asks_sql, column_of
 from sfumato.errors import EngineError
 from sfumato.tables.columnar import ArrowSource
 from zoo import classes_of, comparable, decoded, odd_names, rows_of, zoo
@@ -68,6 +68,12 @@ def test_class_sizes_and_classes_of_column_sets(opened: Opener) -> None:
         assert [[comparable(value) for value in values.to_pylist()] for values in found.values] == [
             [comparable(value) for value in values.to_pylist()] for values in reference.values
         ]
+
+
+def test_texts_are_measured_in_bytes(opened: Opener) -> None:
+    engine = opened(pa.table({"a": ["é", None, "four", ""], "b": [1, 2, 3, 4]}))
+    # the others hold codes, and no texts
+    assert not asks_sql(engine) or engine.text_bytes(["a", "b"]) == {"a": (2 + 4) / 4}
 
 
 def test_null_cells_are_counted(opened: Opener) -> None:
