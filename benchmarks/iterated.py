@@ -25,9 +25,9 @@ import sfumato as sf
 from benchmarks.iteration import iterated
 from benchmarks.recoding import put
 from benchmarks.runner import cache_folder, measure, report
+from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, group_view
-from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, parse_time
 from sfumato.hierarchy import read_folder
@@ -108,7 +108,7 @@ def _iteration(problem: Problem) -> Facts:
 
 
 def _best(problem: Problem) -> Facts:
-    found, taken = measure(partial(method("best").solve, problem))
+    found, taken = measure(partial(solver("best"), problem))
     view = group_view(problem, found)
     rows = problem.counts if found.rows is None else found.rows
     left_out = int(rows[found.groups < 0].sum())

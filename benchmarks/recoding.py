@@ -40,9 +40,9 @@ from benchmarks.runner import (
     peer_environment,
     report,
 )
+from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, group_view
-from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.hierarchy import EncodedHierarchy, Ranges, read_folder
@@ -109,7 +109,7 @@ def best_of(call: Callable[[], Any], repetitions: int) -> tuple[Any, Measured]:
 def loss(problem: Problem, name: str) -> tuple[float, Measured]:
     """What a method loses, and how long it takes."""
     repetitions = 1 if name == "best" else 3
-    solution, taken = best_of(lambda: method(name).solve(problem), repetitions)
+    solution, taken = best_of(lambda: solver(name)(problem), repetitions)
     return certainty_penalty(group_view(problem, solution)), taken
 
 
@@ -161,9 +161,9 @@ def methods(facts: dict[str, Any]) -> str:
 
 def least_loss(problem: Problem) -> tuple[float, Measured]:
     """The loss that no recoding undercuts, and how long it takes to prove it beyond finding one."""
-    found, searching = measure(lambda: method("best").solve(problem))
+    found, searching = measure(lambda: solver("best")(problem))
     asked = replace(problem, options={"bound": "lp"})
-    proven, both = measure(lambda: method("best").solve(asked))
+    proven, both = measure(lambda: solver("best")(asked))
     assert proven.lower_bound <= found.details["loss_after"]
     return proven.lower_bound, Measured(both.wall - searching.wall, both.cpu - searching.cpu)
 
@@ -210,7 +210,7 @@ def against_peers(facts: dict[str, Any]) -> list[Comparison]:
             continue
         lost = loss_of_groups(problem, answer["groups"])
         contest.peers[peer.label] = lost, Measured(answer["wall"], answer["cpu"])
-        _, again = best_of(lambda: method("mondrian").solve(problem), 10)
+        _, again = best_of(lambda: solver("mondrian")(problem), 10)
         ours = contest.ours
         contest.ours = Measured(min(ours.wall, again.wall), min(ours.cpu, again.cpu))
         facts[peer.label] = f"loss {lost:.4f}, {answer['cpu']:.2f} s CPU"

@@ -1,4 +1,4 @@
-"""Imports point down: rooms of the package do not need each other in circles.
+"""Imports point down, and whoever follows one run reads few files.
 
 A room is a folder or a module directly below `sfumato`. Imports inside functions count, since they
 tie rooms together just as much; imports for type checkers only do not.
@@ -7,6 +7,9 @@ tie rooms together just as much; imports for type checkers only do not.
 from __future__ import annotations
 
 import ast
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +90,49 @@ def test_rooms_need_each_other_in_no_circle() -> None:
         for other in sorted(group & graph[room].keys())
     ]
     assert not found, "rooms import each other in a circle:\n" + "\n".join(found)
+
+
+MOST_FILES = 54
+"""Files that whoever follows `anonymize -k 5` has to open."""
+
+FOLLOWED = """
+import json, sys, threading
+
+ran = {}
+
+def note(frame, event, _):
+    code = frame.f_code  # modules, bodies of classes and what stands in them have names in <>
+    if event == "call" and code.co_flags & 2 and not code.co_name.startswith("<"):
+        ran.setdefault(code.co_filename, set()).add(code.co_name)
+
+threading.setprofile(note)
+sys.setprofile(note)
+from sfumato.cli import main
+try:
+    main()
+finally:
+    sys.setprofile(None)
+    with open("ran.json", "w") as written:
+        json.dump({file: sorted(names) for file, names in ran.items()}, written)
+"""
+
+
+def test_a_plain_run_of_anonymize_passes_through_few_files(tmp_path: Path) -> None:
+    lines = [f"{20 + 3 * i % 50},{10000 + i % 7},{'FM'[i % 2]},{'abc'[i % 3]}" for i in range(200)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,zip,sex,illness", *lines]), encoding="utf-8")
+    asked = ["anonymize", "t.csv", "-k", "5", "--qi", "age,zip,sex", "-o", "out.csv"]
+    done = subprocess.run(
+        [sys.executable, "-c", FOLLOWED, *asked], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Written and verified" in done.stdout
+    ran = json.loads((tmp_path / "ran.json").read_text(encoding="utf-8"))
+    ours = {
+        Path(file).relative_to(ROOT).as_posix(): names
+        for file, names in ran.items()
+        if Path(file).is_relative_to(ROOT)
+    }
+    said = sorted(f"{file}: {', '.join(names)}" for file, names in ours.items())
+    assert len(ours) <= MOST_FILES, "\n".join(said)
+    assert "anonymization/methods/mondrian.py" in ours  # it was followed to the end
+    assert "release/certificate.py" in ours

@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean, shown
+from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean
+from sfumato.wording import shown
 
 __all__ = [
     "appearing",

@@ -1,8 +1,10 @@
-"""How figures and lists are said, in errors, on pages and on the command line."""
+"""How figures, lists and addresses are said, in errors, on pages and on the command line."""
 
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +20,7 @@ __all__ = [
     "phrase",
     "sentence",
     "shortened",
+    "shown",
     "unit_of",
     "units",
 ]
@@ -195,3 +198,65 @@ def amount(size: int) -> str:
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
     return f"{size} B"
+
+
+_HARMLESS = frozenset({"host", "hostaddr", "port", "sslmode", "connect_timeout"})
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*)://")
+_MISTYPED = re.compile(
+    r"(?i)://|\w:[^/\\\s]*@|\bpass(word|wd)?\s*=|^\W*(postgres|mysql|mariadb)\w*:?/"
+)
+_UNSHOWN = "(an address that cannot be read; it is not shown, since it may hold a password)"
+
+
+def shown(place: str | os.PathLike[str]) -> str:
+    """A path as it is, an address of a database without its secrets.
+
+    A password may hold any character, also those that end it in an address (``@ / ? #``) and that
+    its owner forgot to write as ``%40 %2F %3F %23``. So nothing is shown that could be part of one:
+    of the credentials only the name before the first colon, and parameters only if all are
+    harmless. What was to be an address, and is not written as one, is not shown at all.
+
+    Examples
+    --------
+    >>> shown("people.csv"), shown("postgresql://ada:secret@server/clinic#people")
+    ('people.csv', 'postgresql://ada@server/clinic#people')
+    >>> shown("postgresql://ada:s3/c@r#t@db.example/census?sslmode=require#people")
+    'postgresql://ada@db.example/census?sslmode=require#people'
+    >>> shown("'postgresql:/ada:secret@db.example/census'")
+    '(an address that cannot be read; it is not shown, since it may hold a password)'
+    """
+    text = os.fspath(place)
+    found = _SCHEME.match(text)
+    if found is None:
+        return _UNSHOWN if _MISTYPED.search(text) else text
+    rest = text[found.end() :]
+    before, at, where = rest.rpartition("@")
+    name = re.split(r"[:/?#@]", rest, maxsplit=1)[0]
+    if "?" in before:  # a password with a question mark, or a parameter with an at sign
+        table = rest.rpartition("#")[2] if "#" in where else ""
+        return f"{found[1]}://{name}" + (f"#{table}" if table else "")
+    where = _without_parameters(where)
+    if at:
+        where = f"{name}@{where}" if name else where
+    elif ":" in where:
+        where = _without_port(where)
+    return f"{found[1]}://{where}"
+
+
+def _without_parameters(place: str) -> str:
+    """Host, database and table; parameters stay only if all of them say where and how."""
+    base, question, rest = place.partition("?")
+    if not question or "#" in base:
+        return place
+    parameters, sign, table = rest.rpartition("#") if "#" in rest else (rest, "", "")
+    names = [one.partition("=")[0] for one in parameters.split("&")]
+    kept = question + parameters if _HARMLESS.issuperset(names) else ""
+    return base + kept + sign + table
+
+
+def _without_port(place: str) -> str:
+    """The same without what stands for a port and is none: it may be half a password."""
+    host, _, rest = place.partition(":")
+    if re.match(r"\d*(?=[/?#]|$)", rest) or place.startswith("["):
+        return place
+    return host

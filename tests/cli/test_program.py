@@ -16,9 +16,9 @@ import pytest
 import typer
 
 from cli_tools import sfumato
+from sfumato import cli
 from sfumato._version import __version__
-from sfumato.cli import VERBS, _ending, load
-from sfumato.cli._ending import guarded
+from sfumato.cli import VERBS, guarded, load
 from sfumato.errors import EngineError, PromiseError
 from sfumato.quasi import measure as measure_module
 
@@ -221,7 +221,7 @@ def test_who_is_interrupted_may_clean_up(monkeypatch, people):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
         finally:
-            time.sleep(3 * _ending._SECONDS_TO_HEED)
+            time.sleep(3 * cli._SECONDS_TO_HEED)
             cleaned.append("all of it")
 
     monkeypatch.setattr(measure_module, "measure", tidy)

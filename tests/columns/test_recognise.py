@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.columns.content import Forms, form_of, is_free_text
-from sfumato.columns.profile import ColumnFacts
+from sfumato.columns.content import ColumnFacts, Forms, form_of, is_free_text
 from sfumato.columns.recognise import Neighbours, recognise
 from sfumato.columns.vocabulary import meaning_of, words_of
 

@@ -16,7 +16,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.errors import ColumnError, HierarchyError, InputError, ParameterError
 from sfumato.hierarchy import Boundaries, Ranges, ValueSets, parse_arx
-from sfumato.utility.view import boundary_violations
+from sfumato.utility.comparison import boundary_violations
 
 LOCATION = """\
 San Diego;California;West Coast;United States

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from samples import sample_path, survival
-from sfumato.columns.profile import ColumnFacts
+from sfumato.columns.content import ColumnFacts
 from sfumato.columns.recognise import KINDS, Recognised, recognise
 from sfumato.columns.vocabulary import words_of
 from sfumato.demo import people

@@ -29,7 +29,7 @@ from sfumato.hierarchy import Hierarchy
 from sfumato.privacy import KAnonymity
 from sfumato.release.anonymity import Anonymity, stacked
 from sfumato.release.label_matching import read_cells
-from sfumato.utility.view import compare
+from sfumato.utility.comparison import compare
 
 QI = ["age", "town", "born"]
 

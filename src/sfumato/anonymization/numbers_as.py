@@ -24,7 +24,8 @@ from sfumato.hierarchy.labels import Interval, read_interval
 from sfumato.hierarchy.ranges import Ranges, numbers
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import table
-from sfumato.tables.columnar import is_pandas, is_polars, with_columns
+from sfumato.tables.columnar import with_columns
+from sfumato.tables.source import is_pandas, is_polars
 from sfumato.wording import counted
 
 if TYPE_CHECKING:

@@ -7,41 +7,18 @@ Methods that may part them get an entry for each person, so that a part of it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.anonymization.actions import Merged, new_values
+from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.anonymization.request import Request
-from sfumato.budget import Budget
-from sfumato.columns.persons import (
-    Changed,
-    alike_persons,
-    known_persons,
-    named_by,
-    naming_columns,
-    not_compared,
-    numbers_of_persons,
-    other_names,
-    perhaps_persons,
-    published_names,
-    refused_names,
-    rows_of_words,
-    shared_values,
-)
-from sfumato.columns.profile import FEW
-from sfumato.columns.recognise import Recognised
-from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.protocol import Codes, beginnings, smallest_dtype
-from sfumato.errors import ColumnError, spell
-from sfumato.hierarchy.labels import Published, as_text
+from sfumato.hierarchy.labels import Published
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import (
     class_ids,
@@ -52,9 +29,6 @@ from sfumato.kernels import (
     representatives,
 )
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
-from sfumato.tables import Table
-from sfumato.tables.open import table
-from sfumato.wording import counted
 
 __all__ = [
     "Persons",
@@ -62,8 +36,6 @@ __all__ = [
     "group_persons",
     "numbered",
     "persons_in_classes",
-    "refuse_named",
-    "without_names",
 ]
 
 
@@ -314,171 +286,3 @@ def persons_in_classes(solution: Solution, names: Sequence[str]) -> tuple[Array,
     pairs = classes.astype(np.uint32), who.astype(np.uint32)
     number, persons = int(classes.max(initial=-1)) + 1, int(who.max(initial=0)) + 1
     return *pairs, np.asarray(group_distinct(pairs[0], number, pairs[1], persons))
-
-
-def refuse_named(opened: Table, request: Request, budget: Budget | None = None) -> tuple[str, ...]:
-    """Refuse to publish columns that name persons; what is to be said where that is overridden.
-
-    Raises
-    ------
-    ColumnError
-        If such a column is neither left out, nor replaced, nor named as the person.
-    """
-    gone = {*request.dropped, *request.replaced}
-    gone |= {name for name in request.actions if _recoded(opened, request, name)}
-    kept = [name for name in opened.columns if name not in gone]
-    found = naming_columns(opened, kept, seed=request.seed, budget=budget)
-    guilty = {name: role for name, role in found.items() if named_by(role)}
-    if guilty and not request.rows_are_people:
-        raise _naming(opened, guilty)
-    told = _beside_person(opened, request, [name for name in kept if name not in guilty], budget)
-    told += published_names(guilty)
-    asked = {*request.qi_columns, *request.sensitive, *guilty}
-    apart = [name for name in found if name not in asked]
-    if apart:
-        names = ", ".join(f"`{name}`" for name in apart)
-        told.append(
-            f"kept, though different in nearly every row: {names}; leave out what identifies "
-            f"people ({spell('identifiers', apart)}), or replace it ({spell('pseudonyms', apart)})"
-        )
-    return (*told, *_shared(opened, request), *_uncounted(opened, request, budget))
-
-
-def without_names(frame: Any, touched: Collection[str], seed: int = 0) -> Any:
-    """A pandas frame, its index replaced by numbers of rows if it tells what a release must not.
-
-    Parameters
-    ----------
-    touched
-        Columns that a release leaves out or changes.
-    """
-    names = [str(name) for name in frame.index.names if name is not None]
-    if not names:
-        return frame
-    labels = table(frame.index.to_frame(index=False).astype(str))
-    found = naming_columns(labels, labels.columns, seed=seed)
-    if {*names} & {*touched} or any(named_by(role) for role in found.values()):
-        return frame.reset_index(drop=True)
-    return frame
-
-
-def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
-    """Why a release stops, and what can be done about it."""
-    names = list(guilty)
-    numbers = [name for name in names if guilty[name].kind in _NUMBERS] or names
-    person = min(numbers, key=lambda name: opened.class_sizes([name]).classes)
-    others = [_replacing(names), f"or say whose rows they are ({spell('person', person)})"]
-    why = {name: role.why for name, role in guilty.items()}
-    return refused_names(why, opened.name, "identifiers", others)
-
-
-def _replacing(names: Sequence[str]) -> str:
-    return (
-        f"replace {'it' if len(names) == 1 else 'them'} ({spell('pseudonyms', names)}, which needs "
-        f"{spell('key_file', 'secret.key')})"
-    )
-
-
-def _beside_person(
-    opened: Table, request: Request, kept: Sequence[str], budget: Budget | None
-) -> list[str]:
-    """Refuse columns that tell persons apart as the person's column does; what else to say of them.
-
-    Quasi-identifiers are counted; of columns that actions change, what they become is looked at.
-    """
-    person = request.person
-    if person is None:
-        return []
-    known = {person, *request.qi_columns}
-    kept = [name for name in kept if name not in known]
-    changed = _changing(request)
-    whose = known_persons(opened, person)
-    told: list[str] = []
-    same: list[str] = []
-    perhaps: list[str] = []
-    if whose is None:
-        told.append(not_compared(person))
-    else:
-        told += alike_persons(whose, person)
-        same, perhaps = numbers_of_persons(opened, kept, whose, request.seed, changed)
-    replaced = () if request.linkable else [n for n in request.replaced if n not in known]
-    rest = [name for name in (*kept, *replaced) if name not in same]
-    others = other_names(opened, rest, person, budget, changed)
-    guilty = dict.fromkeys(same, f"its values are persons of `{person}`")
-    guilty |= {n: f"its values are one-to-one with `{person}`" for n in others if n in kept}
-    if guilty and not request.rows_are_people:
-        names = list(guilty)
-        raise refused_names(guilty, opened.name, "identifiers", [f"or {_replacing(names)}"])
-    told += perhaps_persons([name for name in perhaps if name not in guilty], person)
-    told += [
-        f"`{name}` has one value per person: though it is replaced by pseudonyms, it tells which "
-        f"rows belong together; leave it out ({spell('identifiers', [name])})"
-        for name in others
-        if name in replaced
-    ]
-    told += [
-        f"`{person}` is `{word}` in {counted(rows, 'row')}, counted as one person's: leave out "
-        "rows that are nobody's"
-        for word, rows in rows_of_words(opened, person).items()
-    ]
-    return [*published_names(guilty), *told]
-
-
-def _changing(request: Request) -> Changed:
-    """What values of columns become by actions on them alone."""
-    return {name: partial(_acted, name, actions) for name, actions in request.actions.items()}
-
-
-def _acted(name: str, actions: Mapping[str, Any], values: pa.Array) -> pa.Array:
-    there = set(as_text(values).to_pylist())  # a sample need not hold all that is recoded
-    recode = {old: new for old, new in actions.get("recode", {}).items() if old in there}
-    rest = {action: value for action, value in actions.items() if action != "recode"}
-    return new_values(values, {**rest, **({"recode": recode} if recode else {})}, name)
-
-
-def _recoded(opened: Table, request: Request, name: str) -> bool:
-    """Whether at least half of the values of a column are recoded to others."""
-    recode = request.actions[name].get("recode", {})
-    real = sum(str(new) != old for old, new in recode.items())
-    return bool(recode) and 2 * real >= opened.class_sizes([name]).classes
-
-
-def _shared(opened: Table, request: Request) -> list[str]:
-    """That equal values of two columns get equal pseudonyms; cells of remote tables stay there."""
-    names = request.replaced
-    meant = {name: request.meaning(name) for name in names}
-    if len(names) < 2 or opened.engine.capabilities.remote:
-        return []
-    shared = shared_values(opened, names)
-    return [
-        f"{counted(number, 'value')} of `{one}` also stand in `{other}`, and "
-        "have the same pseudonym there: if they do not mean the same, whoever knows one knows the "
-        f"other; say what they are ({spell('columns', {other: {'pseudonym': other}})}), or leave "
-        "one out"
-        for one, other in combinations(names, 2)
-        if meant[one] == meant[other] and (number := shared(one, other))
-    ]
-
-
-def _uncounted(opened: Table, request: Request, budget: Budget | None) -> list[str]:
-    """Warnings about persons with several rows where rows are counted."""
-    if request.rows_are_people or request.person is not None:
-        return []
-    said = []
-    for name in (*request.dropped, *request.replaced):
-        role = meaning_of(name)
-        if role is None or role.role != "identifier" or role.kind not in _NUMBERS:
-            continue
-        sizes = opened.class_sizes([name], budget)
-        if sizes.classes == sizes.rows:
-            return []  # every row is a person, and other numbers are of something else
-        if sizes.classes > FEW:
-            said.append(
-                f"`{name}` has {sizes.classes:,} values in {sizes.rows:,} rows: if they are "
-                f"persons, rows were counted where persons should be ({spell('person', name)})"
-            )
-    return said
-
-
-_NUMBERS = ("G", "H", "I", "R")
-"""Kinds of numbers that are one person's: insured, patients, members, customers."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,7 @@ from sfumato.anonymization.problem import (
     releasable,
     sensitive_of,
 )
-from sfumato.anonymization.registry import method
+from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Codes
@@ -83,6 +84,7 @@ __all__ = [
     "shared_columns",
     "solve",
     "solve_apart",
+    "solver",
     "stay_within",
 ]
 
@@ -182,25 +184,33 @@ def released(problem: Problem, request: Request) -> Solution:
     return solution
 
 
+def solver(name: str) -> Callable[[Problem], Solution]:
+    """The method of that name, loaded when it is asked for."""
+    module, _, function = METHODS[name].home.partition(":")
+    found: Callable[[Problem], Solution] = getattr(import_module(module), function or "solve")
+    return found
+
+
 def _of_sets(problem: Problem, request: Request) -> Solution:
     """The solution for all sets of a request, each by itself where that is possible."""
     chosen = request.chosen
+    solve = solver(request.method)
     sets = largest_sets(request.qi)
     if request.recoding is not None:
         stars = request.method == "cells"
-        return keep_groups(problem, request.recoding, request.trees, chosen.solve, stars=stars)
+        return keep_groups(problem, request.recoding, request.trees, solve, stars=stars)
     if len(sets) == 1:
-        return chosen.solve(problem)
+        return solve(problem)
     apart = "within boundaries" if problem.limits else ""
     if problem.apart is not None:
         apart = "missing values in classes of their own"
     if chosen.judges_sets and not problem.limits:
-        solution = chosen.solve(replace(problem, sets=sets))
+        solution = solve(replace(problem, sets=sets))
         by, why = "levels that fit every set", None
     elif chosen.blurs and not apart and shared_columns(sets):
         return solve_apart(problem, sets, request.method)
     else:
-        solution = chosen.solve(problem)
+        solution = solve(problem)
         by = "union"
         why = apart or f"method {request.method}"
     told = {"shared": list(shared_columns(sets)), "by": by}
@@ -471,8 +481,8 @@ def solve_apart(problem: Problem, sets: Sets, name: str) -> Solution:
     name
         The method.
     """
-    solve = method(name).solve
-    fast = method(CHOOSING.get(name, FAST)).solve
+    solve = solver(name)
+    fast = solver(CHOOSING.get(name, FAST))
     union = solve(replace(problem, budget=problem.budget.part(0.5)))
     union_loss = _loss(problem, union)
     found = _best_size(problem, sets, fast)

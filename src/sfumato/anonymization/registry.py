@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
-from sfumato.errors import ParameterError, did_you_mean
 from sfumato.fields import Columns, Field
 
-if TYPE_CHECKING:
-    from sfumato.anonymization.problem import Problem, Solution
-
-__all__ = ["BLURRING", "METHODS", "Method", "MethodFields", "method"]
+__all__ = ["BLURRING", "METHODS", "Method", "MethodFields"]
 
 BLURRING = "How to blur"
 """The group of the parameters that say how."""
@@ -54,15 +49,6 @@ class Method:
     def maps_people(self) -> bool:
         """Whether k-map can steer it: it keeps people of a population in its groups."""
         return self.blurs or self.judges_sets
-
-    @property
-    def solve(self) -> Callable[[Problem], Solution]:
-        """The method itself."""
-        module, _, function = self.home.partition(":")
-        found: Callable[[Problem], Solution] = getattr(
-            importlib.import_module(module), function or "solve"
-        )
-        return found
 
 
 METHODS: dict[str, Method] = {
@@ -116,13 +102,6 @@ METHODS: dict[str, Method] = {
     ),
 }
 """All methods, in the order help texts list them."""
-
-
-def method(name: str) -> Method:
-    """The method of that name."""
-    if name not in METHODS:
-        raise ParameterError(f"there is no method `{name}`", remedy=did_you_mean(name, METHODS))
-    return METHODS[name]
 
 
 class MethodFields(TypedDict, total=False):

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 
 from sfumato.anonymization.actions import check_actions, key_of
-from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields, method
+from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields
 from sfumato.anonymization.workload import QueryLog
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
@@ -27,7 +27,6 @@ from sfumato.errors import (
     ParameterError,
     SourceError,
     did_you_mean,
-    shown,
     spell,
 )
 from sfumato.fields import Columns, Field, Weights, parameters
@@ -41,6 +40,7 @@ from sfumato.release import Release
 from sfumato.release.certificate import certificate_path
 from sfumato.release.recoding import Recoding
 from sfumato.tables import Table, table
+from sfumato.wording import shown
 
 __all__ = ["NumbersAs", "Request", "RequestFields"]
 
@@ -361,7 +361,12 @@ class Request:
         ParameterError
             If a name is unknown or a value has the wrong type; `where` says in which file.
         """
-        chosen = method(str(given.get("method") or _DECLARED["method"].default))
+        named = str(given.get("method") or _DECLARED["method"].default)
+        if named not in METHODS:
+            raise ParameterError(
+                f"there is no method `{named}`", remedy=did_you_mean(named, METHODS)
+            )
+        chosen = METHODS[named]
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name not in _DECLARED or (name in _OPTIONS and name not in chosen.options):
@@ -509,7 +514,7 @@ class Request:
     @property
     def chosen(self) -> Method:
         """The method."""
-        return method(self.method)
+        return METHODS[self.method]
 
     @property
     def qi_columns(self) -> tuple[str, ...]:

@@ -40,9 +40,9 @@ from sfumato.anonymization.parting import (
     parts_of,
     plan_parts,
 )
-from sfumato.anonymization.persons import entries_of_persons, refuse_named, without_names
+from sfumato.anonymization.persons import entries_of_persons
 from sfumato.anonymization.pipeline import components, released, solve, stay_within
-from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.preparing import prepare, refuse_named, without_names
 from sfumato.anonymization.problem import Problem, Solution, nothing_left
 from sfumato.anonymization.releasing import (
     all_actions,
@@ -68,8 +68,9 @@ from sfumato.keyfiles import names_same
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path, check_place
 from sfumato.tables import Table, table
-from sfumato.tables.columnar import ArrowSource, is_pandas, is_polars
+from sfumato.tables.columnar import ArrowSource
 from sfumato.tables.open import roomy
+from sfumato.tables.source import is_pandas, is_polars
 from sfumato.utility import certainty_penalty
 
 if TYPE_CHECKING:

@@ -2,24 +2,45 @@
 
 A verb is one line here and a command of a module beside this one. The module is imported when its
 verb is used, so a verb costs nothing to those who use another.
+
+Whatever goes wrong in a verb becomes a message on standard error and an exit code: 0 done and
+guarantee met; 1 a guarantee is not met; 2 bad usage or bad input; 3 could not finish; 128 + n
+stopped by signal n (130 interrupted, 143 terminated, 141 the reader of the output is gone).
 """
 
 from __future__ import annotations
 
+import _thread
+import errno
 import importlib
+import json
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfumato._version import __version__
+from sfumato.errors import EngineError, ParameterError, SfumatoError, SourceError
+from sfumato.files import unreadable
 
 __all__ = [
     "VERBS",
     "Verb",
     "app",
+    "explain",
+    "guarded",
     "main",
+    "visible",
+    "visible_json",
 ]
 
 
@@ -91,9 +112,6 @@ class VerbGroup(TyperGroup):
             if isinstance(said, str) and "://" in said:
                 error.message = said.partition("://")[0] + "://…"  # type: ignore[attr-defined]
             if hasattr(error, "format_message") and as_json:
-                from sfumato.cli._ending import explain
-                from sfumato.errors import ParameterError
-
                 verb = f"sfumato {ctx.invoked_subcommand or ''}".strip()
                 what = error.format_message().rstrip(".")
                 explain(ParameterError(what, remedy=f"See {verb} --help."), as_json=True)
@@ -155,3 +173,193 @@ def _root(
 def main() -> None:
     """Run the command line."""
     app(prog_name="sfumato")
+
+
+# How every verb ends
+
+_UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
+_READER_GONE = 128 + 13
+"""SIGPIPE, which has no name on Windows."""
+_SECONDS_TO_RETURN = 0.05
+"""Time for a callback to return to the compiled code that called it."""
+_SECONDS_TO_HEED = 1.0
+"""After this time a signal that nobody is heeding was swallowed."""
+
+
+@contextmanager
+def guarded(*, as_json: bool) -> Iterator[None]:
+    """Run the body; end the program with the right code if anything goes wrong in it."""
+    with _Signals() as signals:
+        try:
+            yield
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # the interpreter would complain when it flushes standard output at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_READER_GONE) from None
+        except (Exception, KeyboardInterrupt) as error:
+            if signals.received is not None or isinstance(error, KeyboardInterrupt):
+                _say("Interrupted.")
+                raise typer.Exit(128 + (signals.received or signal.SIGINT)) from None
+            known = _known(error)
+            if known is None and os.environ.get("SFUMATO_DEBUG"):
+                raise
+            told = known or _unexpected(error)
+            explain(told, as_json=as_json)
+            raise typer.Exit(told.exit_code) from None
+
+
+class _Signals:
+    """Turns Ctrl-C and termination into an exception, so that all that is held is let go.
+
+    Libraries may turn that exception into one of their own; `received` remembers the truth. They
+    may also swallow it, and it cannot pass through compiled code that called back into Python:
+    where it was lost on the way, the signal is delivered again, until it arrives where it can be
+    heeded.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[signal.Signals, Any] = {}
+        self._unraisable: Callable[[Any], Any] = sys.unraisablehook
+        self._again: threading.Timer | None = None
+        self._over = False
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            try:
+                if not ignored:
+                    self._before[number] = signal.signal(number, self._stop)
+            except ValueError:  # only the main thread may; elsewhere somebody else takes care
+                break
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._lost
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True
+        if self._again is not None:
+            self._again.cancel()
+        sys.unraisablehook = self._unraisable
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._remind(_SECONDS_TO_HEED)
+        raise KeyboardInterrupt
+
+    def _lost(self, lost: Any) -> None:
+        """What Python calls for an exception that could not go anywhere."""
+        if self.received is None or not issubclass(lost.exc_type, KeyboardInterrupt):
+            self._unraisable(lost)
+            return
+        # not at once: the signal would arrive in this very function, and be lost again
+        self._remind(_SECONDS_TO_RETURN)
+
+    def _remind(self, seconds: float) -> None:
+        """Deliver the signal again after some time."""
+        if self._again is not None:
+            self._again.cancel()
+        self._again = threading.Timer(seconds, self._deliver)
+        self._again.daemon = True
+        self._again.start()
+
+    def _deliver(self) -> None:
+        """Runs beside the main thread, and lets it clean up in peace."""
+        if self._over or self.received is None:
+            return
+        main = threading.main_thread().ident
+        assert main is not None
+        if _handles_an_exception(main):
+            self._remind(_SECONDS_TO_HEED)
+        elif sys.platform == "win32":
+            _thread.interrupt_main(self.received)
+        else:  # a true signal, which also wakes it where it sleeps
+            signal.pthread_kill(main, self.received)
+
+
+def _handles_an_exception(thread: int) -> bool:
+    """Whether it is inside of an ``except`` or ``finally`` that an exception led to."""
+    handled = sys._current_exceptions().get(thread)
+    return handled not in (None, (None, None, None))  # the latter before Python 3.12
+
+
+def _known(error: BaseException) -> SfumatoError | None:
+    """The error in our own words, where we have some."""
+    if isinstance(error, SfumatoError):
+        return error
+    if isinstance(error, MemoryError):
+        return EngineError(
+            "there is not enough memory", remedy="Try --engine duckdb, or a lower --memory."
+        )
+    if not isinstance(error, OSError):
+        return None
+    where = None if error.filename is None else str(error.filename)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EngineError("the disk is full", where=where, remedy="Free some space and try again.")
+    if where is not None and error.errno in _UNREADABLE:
+        reason, remedy = unreadable(where, error)
+        return SourceError(reason, where=where, remedy=remedy)
+    reason = (error.strerror or type(error).__name__).lower()
+    return EngineError(reason, where=where, remedy="Check the disk, and try again.")
+
+
+def _unexpected(error: BaseException) -> SfumatoError:
+    """Say where, but not what: the messages of other libraries may quote cells."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "an unknown place"
+    if trace is not None:
+        where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+    return SfumatoError(
+        f"an unexpected {type(error).__name__} at {where}",
+        remedy="Please report it; SFUMATO_DEBUG=1 prints the whole story (it may quote cells).",
+    )
+
+
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters that steer a terminal or turn the direction of writing; line ends are none of them."""
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are written out, so that no terminal obeys them.
+
+    Examples
+    --------
+    >>> visible("age\x1b[2J")
+    'age\\\\x1b[2J'
+    """
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def visible_json(text: str) -> str:
+    """The same for JSON, which stays what it was."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def explain(error: SfumatoError, *, as_json: bool) -> None:
+    """Say what went wrong on standard error, for people or for programs."""
+    if not as_json:
+        _say(str(error))
+        return
+    story = {
+        "kind": type(error).__name__,
+        "what": error.what,
+        "where": error.where,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+    }
+    sys.stderr.write(visible_json(json.dumps({"error": story}, ensure_ascii=False)) + "\n")
+
+
+def _say(message: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("sfumato: ", "bold red"), visible(message)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import split_columns
-from sfumato.cli._running import Run
+from sfumato.cli._running import Run, may_be_dataset
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
 
@@ -25,18 +24,9 @@ if TYPE_CHECKING:
     from sfumato.report.page import Page
 
 
-def named(run: Run) -> bool:
-    """Whether the table named on the command line is a dataset."""
-    if not _may_be(run.source):
-        return False
-    from sfumato.relational import is_dataset
-
-    return is_dataset(run.source)
-
-
 def released(source: str | None, *, required: bool = False) -> bool:
     """Whether a source is a released dataset; a dataset that is none may be refused."""
-    if not _may_be(source):
+    if not may_be_dataset(source):
         return False
     from sfumato.relational import is_dataset, is_released
 
@@ -47,12 +37,6 @@ def released(source: str | None, *, required: bool = False) -> bool:
             remedy="Name the folder that `sfumato anonymize` wrote, with its certificate.json.",
         )
     return is_released(source)
-
-
-def _may_be(source: str | None) -> bool:
-    """Whether a source could be a dataset, judged without loading what reads them."""
-    text = str(source)
-    return text.lower().endswith(".toml") or text.endswith(".*") or os.path.isdir(text)
 
 
 def scan(run: Run, columns: Sequence[str] | None, person: str | None, seed: int) -> None:

@@ -1,9 +1,12 @@
-"""Options that mean the same in every verb, and how lists of columns are written."""
+"""Options that mean the same in every verb, those made from declared parameters, and how lists of
+columns are written.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import inspect
 import os
 import re
 import tomllib
@@ -11,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 
+from sfumato import fields
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import read_text, require_folder
 
@@ -413,3 +417,81 @@ def parse_pairs(given: Sequence[str] | None, option: str, example: str) -> dict[
             raise ParameterError(f"{option} names `{name}` twice", remedy="Name it once.")
         pairs[name] = rest
     return pairs
+
+
+class Asked:
+    """A group of options made from declared parameters, and what was given of them."""
+
+    declared: ClassVar[type]
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are options of every verb, and read where the table is opened."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    @classmethod
+    def options(cls) -> list[inspect.Parameter]:
+        """The options, for typer."""
+        return [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[_type_of(one) | None, _option(one)],
+            )
+            for one in fields.parameters(cls.declared).values()
+            if one.field.flag is not None and one.name not in cls.elsewhere
+        ]
+
+    def said(self, name: str) -> Any:
+        """What was given for a parameter, as it was written; None where it was not."""
+        return self._given.get(name)
+
+    def given(self, known: Sequence[str]) -> dict[str, Any]:
+        """What was given, under the names of the Python parameters; columns are of those known."""
+        declared = fields.parameters(self.declared)
+        told = {
+            name: _read(declared[name], value, known)
+            for name, value in self._given.items()
+            if value is not None and name in declared
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
+
+def _type_of(one: fields.Parameter) -> Any:
+    """What typer reads."""
+    if one.kind in (int, float, bool):
+        return one.kind
+    return list[str] if one.is_plural else str
+
+
+def _option(one: fields.Parameter) -> Any:
+    told = one.field
+    assert told.flag is not None
+    if one.kind is bool:
+        return typer.Option(
+            told.flag, show_default=False, rich_help_panel=told.group or None, help=told.help
+        )
+    least = {"min": 0} if one.kind is int and not told.counts else {}
+    return option(f"{told.flag} {told.metavar}", told.help, told.group or None, **least)
+
+
+def _read(one: fields.Parameter, value: Any, known: Sequence[str]) -> Any:
+    """The value that a text stands for."""
+    if one.kind == fields.ColumnSets:
+        return [split_columns([names], known) for names in value]
+    if one.kind == fields.Columns:
+        return split_columns(value, known)
+    if get_origin(one.kind) is Mapping:
+        try:
+            return dict(parse_weights(value)) or None
+        except ParameterError:
+            told = f"{one.field.flag} {one.field.metavar}"
+            raise ParameterError(
+                f"the numbers of {one.field.flag} could not be read", remedy=f"Write e.g. {told}."
+            ) from None
+    by_column = any(get_origin(kind) is Mapping for kind in get_args(one.kind))
+    if by_column and isinstance(value, str) and "=" in value:
+        pairs = [part.rpartition("=") for part in value.split(",")]
+        return {name.strip(): kind.strip() for name, _, kind in pairs}
+    return value

@@ -5,21 +5,22 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shlex
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from sfumato.budget import Budget, limited, parse_memory, parse_time
-from sfumato.cli import _options
-from sfumato.cli._ending import guarded, visible, visible_json
+from sfumato.cli import _options, guarded, visible, visible_json
 from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
+from sfumato.fields import parameters
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -144,10 +145,9 @@ class Run:
     def table(self) -> Table:
         """The table named on the command line, without the excluded columns."""
         assert self.source is not None
-        from sfumato.cli import _dataset
         from sfumato.tables import table
 
-        if _dataset.named(self):
+        if self.names_dataset:
             raise ParameterError(
                 "this is a dataset of several tables",
                 where=self.source,
@@ -164,6 +164,15 @@ class Run:
             sys.stderr.write(f"sfumato: {one.message}\n")
         self._opened.append(opened)
         return opened
+
+    @cached_property
+    def names_dataset(self) -> bool:
+        """Whether the table named on the command line is a dataset."""
+        if not may_be_dataset(self.source):
+            return False
+        from sfumato.relational import is_dataset
+
+        return is_dataset(self.source)
 
     @cached_property
     def console(self) -> Console:
@@ -240,6 +249,12 @@ class _Visible:
                 yield Segment(visible(segment.text), segment.style)
 
 
+def may_be_dataset(source: str | None) -> bool:
+    """Whether a source could be a dataset, judged without loading what reads them."""
+    text = str(source)
+    return text.lower().endswith(".toml") or text.endswith(".*") or os.path.isdir(text)
+
+
 def _may_be_text(source: str) -> bool:
     """Whether a table could be a text file, judged by its name."""
     others = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -249,9 +264,8 @@ def _may_be_text(source: str) -> bool:
 def verb(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function that takes a `Run` first and its own options after it.
 
-    A parameter that is a dataclass, or made from declared parameters (see `_request.Asked`), stands
-    for a group of options. Adds --json,
-    --quiet, --time, --memory and --threads.
+    A parameter that is a dataclass, or made from declared parameters (see `_options.Asked`), stands
+    for a group of options. Adds --json, --quiet, --time, --memory and --threads.
     """
     return _command(function, _COMMON)
 
@@ -343,7 +357,7 @@ def _command(
 @contextmanager
 def _naming_options(own: set[str]) -> Iterator[None]:
     """Let errors name options, as long as a verb of the command line runs."""
-    before = spelling.set(partial(_as_option, own))
+    before = spelling.set(partial(as_option, own=own))
     try:
         yield
     finally:
@@ -372,10 +386,32 @@ def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     return _group(parameter) or [parameter]
 
 
-def _as_option(own: set[str], name: str, value: Any) -> str:
-    from sfumato.cli._request import as_option
+def as_option(name: str, value: Any, own: Collection[str] = ()) -> str:
+    """A parameter as it is written on the command line.
 
-    return as_option(name, value, own)
+    `own` are the options that a verb declares itself: they may have the name of a parameter of
+    `anonymize` that is written in another way.
+
+    Examples
+    --------
+    >>> as_option("sensitive", ["diagnosis"]), as_option("k", 5), as_option("marker", "?")
+    ('--sensitive diagnosis', '-k 5', '--option marker=?')
+    """
+    from sfumato.anonymization.request import RequestFields
+
+    one = None if name in own else parameters(RequestFields).get(name)
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if not text or not set(";|&<>").isdisjoint(text):  # a shell would end the command there
+        text = shlex.quote(text)
+    if one is not None and one.field.flag is None:
+        return f"--option {name}={text}"
+    name = name.removeprefix("must_").removesuffix("_values")  # --drop of mask, and --null
+    flag = f"--{name.replace('_', '-')}" if one is None else str(one.field.flag)
+    if isinstance(value, bool):
+        return flag.split("/")[0 if value or "/" not in flag else 1]
+    return f"{flag} {text}"
 
 
 def _group(parameter: inspect.Parameter) -> list[inspect.Parameter] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,17 +14,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sfumato.anonymization.request import RequestFields
 from sfumato.cli._options import (
+    Asked,
     Publishing,
     examples,
     flag,
     new_app,
     new_file,
     option,
+    split_columns,
 )
-from sfumato.cli._request import Requested
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
+from sfumato.fields import Columns, parameters
 from sfumato.files import write_text
 from sfumato.wording import counted
 
@@ -36,6 +41,58 @@ if TYPE_CHECKING:
 app = new_app()
 
 WRITING = "Writing the release"
+
+
+class Requested(Asked):
+    """Everything that decides a release."""
+
+    declared = RequestFields
+    elsewhere = ("parse", "unparsed")
+
+    @classmethod
+    def options(cls) -> list[inspect.Parameter]:
+        more = option(
+            "--option NAME=VALUE", "Any other option of the method. May be repeated.", "How to blur"
+        )
+        kind = inspect.Parameter.KEYWORD_ONLY
+        hint = Annotated[list[str] | None, more]
+        return [
+            *super().options(),
+            inspect.Parameter("option", kind, default=None, annotation=hint),
+        ]
+
+    def given(self, known: Sequence[str]) -> dict[str, Any]:
+        return {**super().given(known), **_options(self._given.get("option"))}
+
+
+def _options(given: Sequence[str] | None) -> dict[str, Any]:
+    """Options of the method; values are written as in TOML, plain text without quotes.
+
+    Columns are named as everywhere: ``protected=age,sex``, or one after the other.
+    """
+    declared = parameters(RequestFields)
+    options: dict[str, Any] = {}
+    for text in given or ():
+        name, separator, value = (part.strip() for part in text.partition("="))
+        if not separator or not name:
+            raise ParameterError("an option could not be read", remedy="Write --option name=value.")
+        read = _value(value)
+        if name in declared and declared[name].kind == Columns:
+            read = split_columns([read]) if isinstance(read, str) else read
+            if isinstance(read, list):
+                options[name] = [*options.get(name, ()), *read]
+                continue
+        if name in options:
+            raise ParameterError(f"option `{name}` is given twice", remedy="Give it once.")
+        options[name] = read
+    return options
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def _methods() -> str:
@@ -124,7 +181,6 @@ def anonymize(
     """
     from sfumato.anonymization.request import Request
     from sfumato.anonymization.verb import anonymize as make
-    from sfumato.cli import _dataset
     from sfumato.release.recoding import refuse_unreadable
 
     if writing.format is not None and writing.output is None:
@@ -132,7 +188,9 @@ def anonymize(
             "a format is given, and no output to write in it", remedy="Give -o FILE as well."
         )
     _check_dry(writing, repeating.write_config)
-    if _dataset.named(run):
+    if run.names_dataset:
+        from sfumato.cli import _dataset
+
         kept = Request() if repeating.config is None else Request.read(repeating.config)
         if kept.parse:
             raise ParameterError(

@@ -288,7 +288,7 @@ def utility(
     Ranges, sets, stars, nodes of trees, and numbers that stand for a class are understood. What is
     to be parsed (--parse) is parsed in the original: a release has parsed values already.
     """
-    from sfumato.utility.view import compare
+    from sfumato.utility.comparison import compare
 
     if report is not None:
         new_file(report, force, run.source, of)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from sfumato.budget import parse_size
-from sfumato.cli._ending import guarded
+from sfumato.cli import guarded
 from sfumato.cli._options import (
     Force,
     Person,
@@ -102,11 +102,11 @@ def report(
         raise ParameterError(
             "a report is an HTML file", where=output, remedy="Give it a name that ends in .html."
         )
-    if person is not None and (_dataset.named(run) or str(run.source).endswith(".json")):
+    if person is not None and (run.names_dataset or str(run.source).endswith(".json")):
         raise ParameterError(
             "--person is about a single table", remedy="Leave it out: who is who is known there."
         )
-    if _dataset.named(run) or _dataset.released(run.source):
+    if run.names_dataset or _dataset.released(run.source):
         page, names = _dataset.page(run, split_columns(qi), released, seed)
     elif str(run.source).endswith(".json"):
         page, names = _of_model(run, released, qi)

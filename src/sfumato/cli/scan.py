@@ -65,7 +65,7 @@ def scan(run: Run, columns: Columns = None, person: Person = None, seed: Seed = 
     from sfumato.cli import _dataset
     from sfumato.quasi.scan import scan as look
 
-    if _dataset.named(run):
+    if run.names_dataset:
         _dataset.scan(run, columns, person, seed)
         return
 

@@ -8,16 +8,22 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from sfumato.cli._options import examples, flag, new_app, option
-from sfumato.cli._request import Promised
+from sfumato.cli._options import Asked, examples, flag, new_app, option
 from sfumato.cli._running import Run, table_verb
 from sfumato.files import require_file
+from sfumato.privacy.models import PromiseFields
 
 if TYPE_CHECKING:
     from sfumato.release.promise import Finding
     from sfumato.release.verify import Verification
 
 app = new_app()
+
+
+class Promised(Asked):
+    """What must hold of a table."""
+
+    declared = PromiseFields
 
 
 @app.command(

@@ -16,7 +16,6 @@ Postal codes are digits that are no number, whose first digits name an area.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,7 +28,6 @@ __all__ = [
     "CODEBOOKS",
     "RESTRICTED_AREAS",
     "Codebook",
-    "codebooks_of",
     "is_postal_name",
     "looks_postal",
     "postal_text",
@@ -65,7 +63,7 @@ class Codebook:
     """
 
     title: str
-    telling: frozenset[str]
+    telling: str
     entries: tuple[tuple[Role, str, str], ...]
     flags: str | None = None
     """Names of flags, if they have two values."""
@@ -83,15 +81,11 @@ class Codebook:
         return None
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 CODEBOOKS = (
     Codebook(
         "ACS",
-        _names("serialno sporder pwgtp wgtp agep rac1p schl pincp hincp cow esr pobp hisp msp occp "
-               "indp puma relp relshipp povpip jwmnp adjinc np ten bld hht fincp"),
+        "serialno sporder pwgtp wgtp agep rac1p schl pincp hincp cow esr pobp hisp msp occp "
+        "indp puma relp relshipp povpip jwmnp adjinc np ten bld hht fincp",
         (
             ("identifier", "a household's number", r"serialno|hhnum"),
             ("other", "a statistical weight", r"p?wgtp?\d*|rep[pw]\d+"),
@@ -132,9 +126,9 @@ CODEBOOKS = (
     ),
     Codebook(
         "DHS",
-        _names("caseid hhid v000 v001 v002 v003 v005 v012 v013 v021 v023 v024 v025 v106 v130 v133 "
-               "v190 v201 v501 mv012 mv001 mv005 hv000 hv001 hv002 hv005 hv009 hv024 hv025 hv104 "
-               "hv105 hv270 bidx hvidx b4 b8"),
+        "caseid hhid v000 v001 v002 v003 v005 v012 v013 v021 v023 v024 v025 v106 v130 v133 "
+        "v190 v201 v501 mv012 mv001 mv005 hv000 hv001 hv002 hv005 hv009 hv024 hv025 hv104 "
+        "hv105 hv270 bidx hvidx b4 b8",
         (
             ("identifier", "a person's number",
              r"m?caseid|hhid|hvidx|bidx|midx|(m|h)?v00[23]|v034"),
@@ -173,12 +167,12 @@ CODEBOOKS = (
     ),
     Codebook(
         "EU-SILC",
-        _names("db010 db020 db030 db040 db090 db100 rb010 rb020 rb030 rb050 rb080 rb090 rb170 "
-               "rb210 "
-               "hb010 hb020 hb030 hy010 hy020 hx040 hx060 pb010 pb020 pb030 pb040 pb140 pb150 "
-               "pb190 "
-               "pb220a pe040 ph010 pl030 pl031 pl051 py010n py010g py050n hy040n hy050n px030 "
-               "rx010"),
+        "db010 db020 db030 db040 db090 db100 rb010 rb020 rb030 rb050 rb080 rb090 rb170 "
+        "rb210 "
+        "hb010 hb020 hb030 hy010 hy020 hx040 hx060 pb010 pb020 pb030 pb040 pb140 pb150 "
+        "pb190 "
+        "pb220a pe040 ph010 pl030 pl031 pl051 py010n py010g py050n hy040n hy050n px030 "
+        "rx010",
         (
             ("other", "a flag about another column", r"[dhpr][a-z]\d{3}\w*_(f|i|if|nu)"),
             ("identifier", "a person's number",
@@ -204,9 +198,9 @@ CODEBOOKS = (
     ),
     Codebook(
         "NHANES",
-        _names("seqn riagendr ridageyr ridreth1 ridreth3 dmdeduc2 dmdmartl dmdmartz indhhin2 "
-               "indfmpir "
-               "wtint2yr wtmec2yr sdmvpsu sdmvstra sddsrvyr ridstatr"),
+        "seqn riagendr ridageyr ridreth1 ridreth3 dmdeduc2 dmdmartl dmdmartz indhhin2 "
+        "indfmpir "
+        "wtint2yr wtmec2yr sdmvpsu sdmvstra sddsrvyr ridstatr",
         (
             ("identifier", "a person's number", r"seqn"),
             ("other", "a statistical weight", r"wt\w+"),
@@ -224,9 +218,9 @@ CODEBOOKS = (
     ),
     Codebook(
         "CDISC",
-        _names("usubjid subjid siteid armcd actarm actarmcd brthdtc rfstdtc rfendtc dthdtc dthfl "
-               "aeterm aedecod aesev lbtestcd lborres lbstresn vstestcd vsorres cmtrt cmdecod "
-               "mhterm exdose studyid visitnum rficdtc"),
+        "usubjid subjid siteid armcd actarm actarmcd brthdtc rfstdtc rfendtc dthdtc dthfl "
+        "aeterm aedecod aesev lbtestcd lborres lbstresn vstestcd vsorres cmtrt cmdecod "
+        "mhterm exdose studyid visitnum rficdtc",
         (
             ("identifier", "a person's number", r"u?subjid|invid|invnam|spdevid"),
             ("quasi-identifier", "a date", r"\w+dtc|\w+dtm?"),
@@ -243,9 +237,9 @@ CODEBOOKS = (
     ),
     Codebook(
         "CPS or IPUMS",
-        _names("pernum hhwt perwt statefip countyfip metarea relate marst hispan ftotinc incwage "
-               "educd empstat occ1990 ind1990 gq afnlwgt ptotval wsalval pearnval agi fedtax a_age "
-               "a_sex peridnum h_seq marsupwt prtage pesex ptdtrace gestfips"),
+        "pernum hhwt perwt statefip countyfip metarea relate marst hispan ftotinc incwage "
+        "educd empstat occ1990 ind1990 gq afnlwgt ptotval wsalval pearnval agi fedtax a_age "
+        "a_sex peridnum h_seq marsupwt prtage pesex ptdtrace gestfips",
         (
             ("identifier", "a person's number",
              r"serial|pernum|cpsidp?|peridnum|hrhhid2?|h_seq|sample"),
@@ -270,20 +264,6 @@ CODEBOOKS = (
         ),
     ),
 )  # fmt: skip
-
-
-def codebooks_of(names: Iterable[str]) -> tuple[Codebook, ...]:
-    """The surveys whose names a table uses.
-
-    Examples
-    --------
-    >>> [book.title for book in codebooks_of(["SERIALNO", "AGEP", "SEX", "HINCP"])]
-    ['ACS']
-    >>> codebooks_of(["age", "sex", "zip"])
-    ()
-    """
-    plain = {name.lower() for name in names}
-    return tuple(book for book in CODEBOOKS if len(plain & book.telling) >= book.needed)
 
 
 RESTRICTED_AREAS = frozenset(

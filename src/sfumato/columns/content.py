@@ -1,4 +1,4 @@
-"""What the cells of a column look like: their form, the words in them, how numbers are spread.
+"""What is in a column: how many cells are alike, their form, the words in them, how numbers spread.
 
 Only shares are computed; no cell leaves this module.
 """
@@ -14,10 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.columns.profile import ColumnFacts
 from sfumato.columns.vocabulary import Role, words_of
+from sfumato.engines.protocol import Kind
 
 __all__ = [
+    "FEW",
+    "ColumnFacts",
     "Forms",
     "Found",
     "dates_inside",
@@ -35,6 +37,10 @@ __all__ = [
 ]
 
 
+NEARLY = 0.9
+"""Share of its filled cells that must stand alone for a column to be nearly a key."""
+FEW = 12
+"""A column with so few values points at nobody, whatever its name."""
 MOST = 0.6
 """Share of the different cells that must have a form."""
 SOME = 0.001
@@ -43,6 +49,34 @@ FEWEST = 3
 """Different cells below which a form means nothing, unless it leaves no doubt."""
 CHECKED = 2_000
 """Cells whose check digits are computed at most."""
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What is known of one column: exact counts over all rows."""
+
+    name: str
+    kind: Kind
+    rows: int
+    nulls: int
+    classes: int
+    unique_rows: int
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows agree."""
+        return self.classes <= 1
+
+    @property
+    def is_key(self) -> bool:
+        """Whether no two rows agree."""
+        return self.rows > 1 and self.classes == self.rows
+
+    @property
+    def is_nearly_key(self) -> bool:
+        """Whether most of the rows that have a value are the only ones with it."""
+        filled = self.rows - self.nulls
+        return not self.is_key and filled > FEW and self.unique_rows >= NEARLY * filled
 
 
 @dataclass(frozen=True)

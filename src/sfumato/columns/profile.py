@@ -20,14 +20,13 @@ import pyarrow as pa
 
 from sfumato import kernels
 from sfumato.budget import Budget
+from sfumato.columns.content import ColumnFacts
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import TEXT_COPIES, Codes, Kind, asks_sql
+from sfumato.engines.protocol import TEXT_COPIES, Codes, asks_sql
 from sfumato.errors import BudgetError, spell
 from sfumato.tables import Table
 
 __all__ = [
-    "FEW",
-    "ColumnFacts",
     "Profile",
     "cells_of",
     "equivalents",
@@ -48,40 +47,6 @@ _FEWEST = 1_000
 _NUMBER_BYTES = 8
 CELLS = 20_000
 """Different cells of a column that are looked at to guess what it is about."""
-
-
-NEARLY = 0.9
-"""Share of its filled cells that must stand alone for a column to be nearly a key."""
-FEW = 12
-"""A column with so few values points at nobody, whatever its name."""
-
-
-@dataclass(frozen=True)
-class ColumnFacts:
-    """What is known of one column: exact counts over all rows."""
-
-    name: str
-    kind: Kind
-    rows: int
-    nulls: int
-    classes: int
-    unique_rows: int
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether all rows agree."""
-        return self.classes <= 1
-
-    @property
-    def is_key(self) -> bool:
-        """Whether no two rows agree."""
-        return self.rows > 1 and self.classes == self.rows
-
-    @property
-    def is_nearly_key(self) -> bool:
-        """Whether most of the rows that have a value are the only ones with it."""
-        filled = self.rows - self.nulls
-        return not self.is_key and filled > FEW and self.unique_rows >= NEARLY * filled
 
 
 @dataclass(frozen=True, eq=False)

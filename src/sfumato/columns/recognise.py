@@ -20,9 +20,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sfumato.columns.codebooks import Codebook, codebooks_of
+from sfumato.columns.codebooks import CODEBOOKS, Codebook
 from sfumato.columns.content import (
+    FEW,
     MOST,
+    ColumnFacts,
     Forms,
     Found,
     dates_inside,
@@ -36,7 +38,7 @@ from sfumato.columns.content import (
     share,
     words_in,
 )
-from sfumato.columns.profile import FEW, ColumnFacts, Profile, cells_of, equivalents
+from sfumato.columns.profile import Profile, cells_of, equivalents
 from sfumato.columns.vocabulary import (
     WEIGHT,
     Meaning,
@@ -131,6 +133,8 @@ class Neighbours:
         --------
         >>> Neighbours.of(["iage", "isex", "irace", "istate", "ihispanic"]).prefix
         'i'
+        >>> [book.title for book in Neighbours.of(["SERIALNO", "AGEP", "SEX", "HINCP"]).books]
+        ['ACS']
         """
         first, last = (min(names), max(names)) if names else ("", "")
         same = 0
@@ -138,7 +142,9 @@ class Neighbours:
             same += 1
         longest = min(map(len, names), default=0)
         prefix = first[:same] if len(names) > 4 and same < longest else ""
-        return cls(frozenset(names), codebooks_of(names), prefix)
+        plain = {name.lower() for name in names}
+        books = [b for b in CODEBOOKS if len(plain.intersection(b.telling.split())) >= b.needed]
+        return cls(frozenset(names), tuple(books), prefix)
 
     def flagged(self, name: str) -> str | None:
         """The column that another one is a flag about, by their names."""

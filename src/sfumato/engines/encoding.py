@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from sfumato import kernels
 from sfumato.budget import Budget, each, usable_threads
 from sfumato.engines.protocol import CodeArray, Codes, Column, column_of, smallest_dtype
 from sfumato.errors import BudgetError, spell
+from sfumato.kernels import class_ids, group_rows
 from sfumato.kernels.compiling import by_numpy
 from sfumato.kernels.ranking import (
     grown,
@@ -251,8 +251,8 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
     """
     counts = stored_cells(table.column(count_column).cast(pa.int64()).combine_chunks())
     codes = codes_of_table(table.drop_columns([count_column]))
-    ids, count = kernels.class_ids(codes.arrays, codes.cardinalities, entries=codes.entries)
-    order, _ = kernels.group_rows(ids, count)
+    ids, count = class_ids(codes.arrays, codes.cardinalities, entries=codes.entries)
+    order, _ = group_rows(ids, count)
     sorted_ = codes.take(order)
     return Codes(sorted_.columns, sorted_.arrays, sorted_.values, counts[order], codes.entries)
 

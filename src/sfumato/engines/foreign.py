@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -453,18 +454,15 @@ def _holds(column: pa.ChunkedArray, pattern: str) -> bool:
 # SPSS, Stata and SAS
 
 
-def _statistics(reader: str) -> Callable[[Path, str | None], pa.Table]:
-    def read(path: Path, part: str | None) -> pa.Table:
-        import pyreadstat
+def _read_statistics(reader: str, path: Path, part: str | None) -> pa.Table:
+    import pyreadstat
 
-        columns, meta = getattr(pyreadstat, reader)(str(path), output_format="dict")
-        arrays = []
-        for name, cells in columns.items():
-            labels = meta.variable_value_labels.get(name, {})
-            arrays.append(_labelled(_statistics_array(cells), labels))
-        return pa.Table.from_arrays(arrays, names=list(columns))
-
-    return read
+    columns, meta = getattr(pyreadstat, reader)(str(path), output_format="dict")
+    arrays = []
+    for name, cells in columns.items():
+        labels = meta.variable_value_labels.get(name, {})
+        arrays.append(_labelled(_statistics_array(cells), labels))
+    return pa.Table.from_arrays(arrays, names=list(columns))
 
 
 def _statistics_array(cells: Any) -> pa.Array:
@@ -498,29 +496,26 @@ def _labelled(array: pa.Array, labels: dict[Any, str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(at, named)
 
 
-def _statistics_writer(writer: str, title: str) -> Callable[[pa.Table, Path], None]:
-    def write(rows: pa.Table, path: Path) -> None:
-        try:
-            import pandas as pd
-            import pyreadstat
-        except ImportError:
-            raise MissingExtraError("formats", f"writing {title}") from None
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            if not pa.types.is_floating(column.type) and _beyond_exact(column):
-                raise ParameterError(
-                    f"column `{name}` has whole numbers beyond 2 to the 53, which {title} cannot "
-                    "hold exactly",
-                    remedy="Write Parquet or CSV, or make the column text.",
-                )
-        frame = pd.DataFrame(
-            {
-                name: pd.Series(column.to_pylist(), dtype=_pandas_type(column))
-                for name, column in zip(rows.schema.names, rows.columns, strict=True)
-            }
-        )
-        getattr(pyreadstat, writer)(frame, str(path))
-
-    return write
+def _write_statistics(writer: str, title: str, rows: pa.Table, path: Path) -> None:
+    try:
+        import pandas as pd
+        import pyreadstat
+    except ImportError:
+        raise MissingExtraError("formats", f"writing {title}") from None
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if not pa.types.is_floating(column.type) and _beyond_exact(column):
+            raise ParameterError(
+                f"column `{name}` has whole numbers beyond 2 to the 53, which {title} cannot "
+                "hold exactly",
+                remedy="Write Parquet or CSV, or make the column text.",
+            )
+    frame = pd.DataFrame(
+        {
+            name: pd.Series(column.to_pylist(), dtype=_pandas_type(column))
+            for name, column in zip(rows.schema.names, rows.columns, strict=True)
+        }
+    )
+    getattr(pyreadstat, writer)(frame, str(path))
 
 
 def _beyond_exact(column: pa.ChunkedArray) -> bool:
@@ -754,17 +749,17 @@ def _write_avro(rows: pa.Table, path: Path) -> None:
 FOREIGN: dict[str, Foreign] = {
     "excel": Foreign("an Excel workbook", ("xlsx", "xlsm"), _read_excel, _write_excel, "sheet"),
     "spss": Foreign(
-        "an SPSS file", ("sav", "zsav"), _statistics("read_sav"),
-        _statistics_writer("write_sav", "an SPSS file"),
+        "an SPSS file", ("sav", "zsav"), partial(_read_statistics, "read_sav"),
+        partial(_write_statistics, "write_sav", "an SPSS file"),
     ),
     "stata": Foreign(
-        "a Stata file", ("dta",), _statistics("read_dta"),
-        _statistics_writer("write_dta", "a Stata file"),
+        "a Stata file", ("dta",), partial(_read_statistics, "read_dta"),
+        partial(_write_statistics, "write_dta", "a Stata file"),
     ),
-    "sas": Foreign("a SAS table", ("sas7bdat",), _statistics("read_sas7bdat")),
+    "sas": Foreign("a SAS table", ("sas7bdat",), partial(_read_statistics, "read_sas7bdat")),
     "sas transport": Foreign(
-        "a SAS transport file", ("xpt",), _statistics("read_xport"),
-        _statistics_writer("write_xport", "a SAS transport file"),
+        "a SAS transport file", ("xpt",), partial(_read_statistics, "read_xport"),
+        partial(_write_statistics, "write_xport", "a SAS transport file"),
     ),
     "sqlite": Foreign(
         "an SQLite database", ("sqlite", "sqlite3", "db"), _read_sqlite, _write_sqlite, "table"

@@ -40,9 +40,9 @@ from sfumato.errors import (
     SfumatoError,
     SourceError,
     did_you_mean,
-    shown,
     spell,
 )
+from sfumato.wording import shown
 
 if TYPE_CHECKING:
     import psycopg

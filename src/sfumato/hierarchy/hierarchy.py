@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError, did_you_mean
 from sfumato.hierarchy.labels import Published, as_text
-from sfumato.hierarchy.tree import Array, Tree, join_table, lowest_common_ancestors, spans
+from sfumato.hierarchy.tree import Array, Tree, join_table, lowest_common_ancestors
+from sfumato.kernels import group_spans
 from sfumato.results import Result
 
 __all__ = [
@@ -106,7 +107,7 @@ class EncodedHierarchy:
         groups
             The group of each row, 0 … n_groups-1; a negative group is left out.
         """
-        low, high = spans(self.position, np.asarray(codes), np.asarray(groups), int(n_groups))
+        low, high = group_spans(self.position, np.asarray(codes), np.asarray(groups), int(n_groups))
         return np.asarray(
             lowest_common_ancestors(self.parent, self.first, self.last, self.order, low, high)
         )

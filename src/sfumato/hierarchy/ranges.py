@@ -19,7 +19,8 @@ from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends
 from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
-from sfumato.hierarchy.tree import Array, spans
+from sfumato.hierarchy.tree import Array
+from sfumato.kernels import group_spans
 
 __all__ = ["MOST_MORE", "Ranges", "numbers", "published_ranges"]
 
@@ -111,7 +112,7 @@ class Ranges:
 
     def spans(self, codes: Any, groups: Any, n_groups: int) -> tuple[Array, Array]:
         """Lowest and highest rank in each group; an empty group has high < low."""
-        low, high = spans(self.position, np.asarray(codes), np.asarray(groups), int(n_groups))
+        low, high = group_spans(self.position, np.asarray(codes), np.asarray(groups), int(n_groups))
         return low, high
 
     def loss(self, low: Any, high: Any) -> Array:

@@ -15,7 +15,6 @@ __all__ = [
     "climb",
     "join_table",
     "lowest_common_ancestors",
-    "spans",
 ]
 
 
@@ -184,26 +183,6 @@ def climb(parent: Array, first: Array, last: Array, node: int, low: int, high: i
     while low < first[node] or high > last[node]:
         node = parent[node]
     return node
-
-
-@compiled
-def spans(position: Array, codes: Array, groups: Array, n_groups: int) -> tuple[Array, Array]:
-    """First and last position that each group holds; an empty group has last < first.
-
-    Rows with a negative group are left out.
-    """
-    low = np.full(n_groups, np.iinfo(np.int32).max, dtype=np.int32)
-    high = np.full(n_groups, -1, dtype=np.int32)
-    for i in range(codes.shape[0]):
-        g = groups[i]
-        if g < 0:
-            continue
-        p = position[codes[i]]
-        if p < low[g]:
-            low[g] = p
-        if p > high[g]:
-            high[g] = p
-    return low, high
 
 
 @compiled

@@ -29,6 +29,7 @@ from sfumato.kernels.groups import (
     group_max,
     group_min,
     group_rows,
+    group_spans,
     group_sums,
     held_by,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "group_max",
     "group_min",
     "group_rows",
+    "group_spans",
     "group_sums",
     "held_by",
     "pairs_after",

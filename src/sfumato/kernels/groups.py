@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels import compiling
-from sfumato.kernels.compiling import Loop, always_compiled
+from sfumato.kernels.compiling import Loop, always_compiled, compiled
 
 __all__ = [
     "BLOCK",
@@ -28,6 +28,7 @@ __all__ = [
     "group_max",
     "group_min",
     "group_rows",
+    "group_spans",
     "group_sums",
     "held_by",
     "histogram_of",
@@ -282,6 +283,28 @@ def _reduce(
         function.at(out, groups, codes)
     else:
         loop(_numbers(groups), _numbers(codes), out)
+
+
+@compiled
+def group_spans(
+    position: CodeArray, codes: CodeArray, groups: CodeArray, n_groups: int
+) -> tuple[CodeArray, CodeArray]:
+    """First and last position that each group holds; an empty group has last < first.
+
+    Rows with a negative group are left out.
+    """
+    low = np.full(n_groups, np.iinfo(np.int32).max, dtype=np.int32)
+    high = np.full(n_groups, -1, dtype=np.int32)
+    for i in range(codes.shape[0]):
+        g = groups[i]
+        if g < 0:
+            continue
+        p = position[codes[i]]
+        if p < low[g]:
+            low[g] = p
+        if p > high[g]:
+            high[g] = p
+    return low, high
 
 
 def group_distinct(

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
+from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.hierarchy import Boundaries, Hierarchy, Ranges, flat
@@ -33,7 +33,7 @@ from sfumato.papers.reproduction import (
     lines,
     timed,
 )
-from sfumato.utility.view import boundary_violations
+from sfumato.utility.comparison import boundary_violations
 
 __all__ = ["EXPERIMENTS"]
 
@@ -116,7 +116,7 @@ def _solve(
         | {"hierarchies": grown, "boundaries": bounds}
     )
     problem: Any = prepare(opened := sf.table(table), demand.opened(opened), Budget())
-    solution, spent = timed(lambda: method("kmember").solve(problem), turns=3)
+    solution, spent = timed(lambda: solver("kmember")(problem), turns=3)
     return problem, solution, spent
 
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import sfumato as sf
+from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, Solution, group_view
-from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.hierarchy import Ranges
@@ -61,7 +61,7 @@ def _solved(table: pa.Table, **asked: Any) -> tuple[Problem, Solution]:
     # ranges end at values, as the paper's: round ends would make labels of different groups alike
     demand = Request.of({**asked, "exact_ends": True})
     problem: Any = prepare(opened, demand.opened(opened), Budget())
-    return problem, method("mondrian").solve(problem)
+    return problem, solver("mondrian")(problem)
 
 
 @dataclass

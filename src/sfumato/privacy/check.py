@@ -29,7 +29,7 @@ from sfumato.privacy.classes import Cells, Classes, ClassHistogram, matching_row
 from sfumato.privacy.diversity import quantile_edges
 from sfumato.results import Result
 from sfumato.tables import Table, table
-from sfumato.tables.columnar import is_pandas
+from sfumato.tables.source import is_pandas
 from sfumato.wording import counted, noun
 
 if TYPE_CHECKING:

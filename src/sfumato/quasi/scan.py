@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.columns.content import looks_coded
+from sfumato.columns.content import ColumnFacts, looks_coded
 from sfumato.columns.persons import person_columns, require_person
-from sfumato.columns.profile import ColumnFacts, Profile, cells_of, find_twins, positions, profile
+from sfumato.columns.profile import Profile, cells_of, find_twins, positions, profile
 from sfumato.columns.recognise import SURE, Recognised, recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes

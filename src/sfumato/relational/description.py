@@ -23,7 +23,6 @@ from sfumato.errors import (
     ParameterError,
     SourceError,
     did_you_mean,
-    shown,
     spell,
 )
 from sfumato.files import read_bytes, refuse_link
@@ -38,7 +37,7 @@ from sfumato.relational.discovery import (
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
-from sfumato.wording import counted
+from sfumato.wording import counted, shown
 
 __all__ = [
     "DESCRIPTION",

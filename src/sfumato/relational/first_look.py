@@ -16,12 +16,12 @@ import numpy as np
 from sfumato.budget import Budget
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import recognise_columns
-from sfumato.errors import shown
 from sfumato.relational.description import Dataset, Reference, dataset, require_person, split_name
 from sfumato.relational.discovery import Found, Unfollowed, likely_person
 from sfumato.relational.histories import Histories, Part, read_histories
 from sfumato.results import Result
 from sfumato.tables import Table
+from sfumato.wording import shown
 
 __all__ = ["DatasetScan", "TableScan", "scan"]
 

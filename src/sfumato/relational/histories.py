@@ -43,13 +43,13 @@ from sfumato.columns.persons import (
     refused_names,
 )
 from sfumato.engines.protocol import Codes, KeepsText, Source, TextForm, asks_sql
-from sfumato.errors import ColumnError, ParameterError, shown, spell
+from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.relational.description import Dataset, Reference
 from sfumato.relational.plan import Plan
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource
-from sfumato.wording import counted
+from sfumato.wording import counted, shown
 
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine

@@ -11,11 +11,12 @@ import numpy as np
 
 from sfumato.anonymization.actions import key_of
 from sfumato.anonymization.request import Request
-from sfumato.errors import ColumnError, ParameterError, shown, spell
+from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
 from sfumato.relational.description import DESCRIPTION, Dataset, require_person, split_name
 from sfumato.tables import Table
+from sfumato.wording import shown
 
 __all__ = ["Plan", "plan_of"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.engines.protocol import Engine, Staged, asks_sql
 from sfumato.engines.writing import check_destination, format_of
-from sfumato.errors import ParameterError, shown, spell
+from sfumato.errors import ParameterError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.relational.description import (
     TABLE_ENDINGS,
@@ -25,6 +25,7 @@ from sfumato.release.certificate import certificate_path, check_certificate_plac
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.tables.formats import is_postgres
+from sfumato.wording import shown
 
 __all__ = [
     "CERTIFICATE",

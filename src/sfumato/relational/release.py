@@ -28,7 +28,7 @@ from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.staging import appearing_folder
 from sfumato.engines.writing import format_of
-from sfumato.errors import InputError, PromiseError, shown
+from sfumato.errors import InputError, PromiseError
 from sfumato.fields import declares
 from sfumato.files import write_text
 from sfumato.hierarchy.labels import as_text
@@ -70,7 +70,7 @@ from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
 from sfumato.utility import column_losses
-from sfumato.wording import counted
+from sfumato.wording import counted, shown
 
 __all__ = ["anonymize"]
 

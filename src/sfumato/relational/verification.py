@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.anonymization.linkable import require_countable
 from sfumato.budget import Budget
 from sfumato.engines.protocol import ClassSizes
-from sfumato.errors import ColumnError, InputError, PromiseError, SourceError, shown
+from sfumato.errors import ColumnError, InputError, PromiseError, SourceError
 from sfumato.files import refuse_link
 from sfumato.hierarchy.labels import as_text
 from sfumato.keyfiles import public_key
@@ -34,6 +34,7 @@ from sfumato.release.verify import Verification, signed
 from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
+from sfumato.wording import shown
 
 __all__ = [
     "LinkedTables",

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
+from sfumato.columns.content import FEW
 from sfumato.columns.persons import naming_columns
-from sfumato.columns.profile import FEW
 from sfumato.engines.protocol import CodeArray, Codes
 from sfumato.errors import spell
 from sfumato.kernels import class_ids, group_distinct, refine, representatives

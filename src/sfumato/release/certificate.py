@@ -24,11 +24,12 @@ from typing import Any
 
 from sfumato._version import __version__
 from sfumato.engines.writing import check_destination, format_of
-from sfumato.errors import ParameterError, PromiseError, SourceError, shown, spell
+from sfumato.errors import ParameterError, PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
 from sfumato.tables import Table
+from sfumato.wording import shown
 
 __all__ = [
     "FIELDS",

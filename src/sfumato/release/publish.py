@@ -19,7 +19,7 @@ from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import ClassSizes, Staged, asks_sql
 from sfumato.engines.recoding import Cells, Parted, Recoding, Step
 from sfumato.engines.writing import harmless
-from sfumato.errors import ParameterError, PromiseError, shown, spell
+from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity, stacked
 from sfumato.release.beside import about_persons, about_promise
@@ -33,7 +33,9 @@ from sfumato.release.certificate import (
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost, measured_on
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
-from sfumato.tables.columnar import ArrowSource, from_pandas, from_polars, is_pandas, is_polars
+from sfumato.tables.columnar import ArrowSource, from_pandas, from_polars
+from sfumato.tables.source import is_pandas, is_polars
+from sfumato.wording import shown
 
 if TYPE_CHECKING:
     import pandas as pd

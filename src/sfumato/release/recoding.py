@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from sfumato._version import __version__
 from sfumato.engines.encoding import codes_of_table
-from sfumato.errors import ParameterError, PromiseError, SourceError, shown
+from sfumato.errors import ParameterError, PromiseError, SourceError
 from sfumato.files import read_text, write_text
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import STAR, as_text, mark_of, same_texts, without_marks
@@ -31,7 +31,9 @@ from sfumato.release.label_matching import Reading, build_tree, claim_points, in
 from sfumato.release.promise import Promise, promise_from_dict
 from sfumato.release.publish import Release
 from sfumato.tables import Table, table
-from sfumato.tables.columnar import is_pandas, is_polars, with_columns
+from sfumato.tables.columnar import with_columns
+from sfumato.tables.source import is_pandas, is_polars
+from sfumato.wording import shown
 
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Codes

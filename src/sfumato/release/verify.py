@@ -43,7 +43,7 @@ from sfumato.release.promise import (
 )
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
-from sfumato.utility.view import boundary_violations
+from sfumato.utility.comparison import boundary_violations
 
 __all__ = ["Verification", "promised", "signed", "verify"]
 

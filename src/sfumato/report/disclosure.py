@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.errors import shown
 from sfumato.hierarchy import labels
 from sfumato.tables import Table
+from sfumato.wording import shown
 
 __all__ = [
     "RARE",

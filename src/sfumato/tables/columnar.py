@@ -25,6 +25,8 @@ from sfumato.tables.source import (
     chosen,
     columns_of,
     failures_in_our_words,
+    is_pandas,
+    is_polars,
     plain_array,
     plain_columns,
     plain_type,
@@ -45,8 +47,6 @@ __all__ = [
     "arrow_ready",
     "from_pandas",
     "from_polars",
-    "is_pandas",
-    "is_polars",
     "with_columns",
 ]
 
@@ -84,18 +84,6 @@ class ArrowSource(BaseSource):
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them, without a copy."""
         return connection.from_arrow(self._table)
-
-
-def is_pandas(source: Any) -> bool:
-    """Whether something is a pandas data frame; pandas is not loaded to find out."""
-    kind = type(source)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
-
-
-def is_polars(source: Any) -> bool:
-    """Whether something is a polars data frame; polars is not loaded to find out."""
-    kind = type(source)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "polars"
 
 
 def with_columns(frame: Any, made: Mapping[str, pa.Array]) -> Any:

@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
 from sfumato.engines.spool import PrivateFolder, allow
-from sfumato.errors import ParameterError, SourceError, shown
+from sfumato.errors import ParameterError, SourceError
 from sfumato.files import similar_names, unreadable
 from sfumato.tables.columnar import ArrowFile, ArrowSource, ParquetSource
 from sfumato.tables.source import StreamSource, TemporarySource, failures_in_our_words, kept
 from sfumato.tables.text import TextFile
+from sfumato.wording import shown
 
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Engine, Source

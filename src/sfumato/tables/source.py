@@ -46,6 +46,8 @@ __all__ = [
     "chosen",
     "columns_of",
     "failures_in_our_words",
+    "is_pandas",
+    "is_polars",
     "kept",
     "plain_array",
     "plain_columns",
@@ -227,6 +229,18 @@ class TemporarySource:
         """Remove the temporary file."""
         self._source.close()
         self._folder.close()
+
+
+def is_pandas(source: Any) -> bool:
+    """Whether something is a pandas data frame; pandas is not loaded to find out."""
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+
+
+def is_polars(source: Any) -> bool:
+    """Whether something is a polars data frame; polars is not loaded to find out."""
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "polars"
 
 
 def kept(stream: BinaryIO, folder: PrivateFolder, name: str) -> Path:

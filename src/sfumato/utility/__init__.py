@@ -1,13 +1,15 @@
 """What a release cost, and what it is still good for."""
 
+from sfumato.utility.comparison import Utility, compare, pair_tables, summarize
 from sfumato.utility.measures import (
     READINGS,
     Similarity,
-    Utility,
+    View,
     average_class_size,
     certainty_penalty,
     column_losses,
     discernibility,
+    distribution_distances,
     general_loss,
     granularity,
     information_loss,
@@ -15,7 +17,6 @@ from sfumato.utility.measures import (
     non_uniform_entropy,
     regions,
     similarity,
-    summarize,
     weighted_discernibility,
 )
 from sfumato.utility.usefulness import (
@@ -29,11 +30,9 @@ from sfumato.utility.usefulness import (
     answer_workload,
     contingency,
     cross_validated,
-    distribution_distances,
     random_queries,
     statistics,
 )
-from sfumato.utility.view import View, compare, pair_tables
 
 __all__ = [
     "READINGS",

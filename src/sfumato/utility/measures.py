@@ -1,4 +1,6 @@
-"""What a release cost: how much less precise its cells are, how large its classes, and all at once.
+"""What a release cost: how much less precise its cells are, how large its classes.
+
+All measures read a `View`: a release beside the table it was made from, row by row.
 
 Losses of precision are 0 for the original and grow to 1.
 
@@ -12,35 +14,31 @@ that no cut parts share theirs. Values without order are laid out by how common 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sfumato.errors import ColumnError, MissingExtraError, ParameterError, did_you_mean
+from sfumato.budget import each
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels import class_ids
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy.classes import ClassHistogram
 from sfumato.results import Result
-from sfumato.utility.usefulness import (
-    Accuracy,
-    Contingency,
-    Statistics,
-    accuracy,
-    distribution_distances,
-)
-from sfumato.utility.view import View
 
 __all__ = [
     "READINGS",
     "Similarity",
-    "Utility",
+    "View",
     "average_class_size",
     "certainty_penalty",
     "column_losses",
     "discernibility",
+    "distribution_distances",
     "general_loss",
     "granularity",
     "information_loss",
@@ -48,16 +46,115 @@ __all__ = [
     "non_uniform_entropy",
     "regions",
     "similarity",
-    "summarize",
     "weighted_discernibility",
 ]
 
 
 READINGS = ("label", "overlap", "region")
 """Which rows a row cannot be told from in one column; see `weighted_discernibility`."""
-_FOLDS = 10
 _CELLS = 1 << 24
 """Pairs of sets that are compared at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Original codes and published cells of the quasi-identifiers, aligned.
+
+    Parameters
+    ----------
+    original
+        Codes of each column in the original table.
+    published
+        What each row shows in the release; a suppressed row shows nothing in any column.
+    counts
+        Rows that each entry stands for; 1 each by default.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from sfumato.hierarchy import Ranges
+    >>> age = Ranges(pa.array([20, 25, 60]), "age")
+    >>> shown = age.published([0, 0, 2, 0], [1, 1, 2, -1])
+    >>> view = View({"age": np.array([0, 1, 2, 1])}, {"age": shown})
+    >>> view.rows, view.suppressed_rows, view.class_sizes.tolist()
+    (4, 1, [2, 1])
+    """
+
+    original: Mapping[str, Array]
+    published: Mapping[str, Published]
+    counts: Array | None = None
+
+    def __post_init__(self) -> None:
+        for name, shown in self.published.items():
+            if name not in self.original or len(self.original[name]) != len(shown):
+                raise ColumnError(
+                    f"column `{name}` does not have one original value for each released cell",
+                    remedy="Give original codes and cells of the same rows.",
+                )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The quasi-identifiers."""
+        return tuple(self.published)
+
+    @cached_property
+    def weight(self) -> Array:
+        """Rows each entry stands for."""
+        if self.counts is not None:
+            return np.asarray(self.counts, dtype=np.int64)
+        length = len(next(iter(self.published.values()))) if self.published else 0
+        return np.ones(length, dtype=np.int64)
+
+    @cached_property
+    def kept(self) -> Array:
+        """Whether each entry is in the release."""
+        kept = np.ones(len(self.weight), dtype=bool)
+        for shown in self.published.values():
+            kept &= shown.codes >= 0
+        return kept
+
+    @property
+    def rows(self) -> int:
+        """Rows of the original table."""
+        return int(self.weight.sum())
+
+    @property
+    def suppressed_rows(self) -> int:
+        """Rows that are not in the release."""
+        return int(self.weight[~self.kept].sum())
+
+    @property
+    def suppressed_cells(self) -> int:
+        """Cells of released rows that tell nothing any more: ``*``, or all there is."""
+        weight = self.weight[self.kept]
+        return sum(
+            int(weight[shown.loss[shown.codes[self.kept]] >= 1.0].sum())
+            for shown in self.published.values()
+        )
+
+    def labels(self, column: str) -> Array:
+        """A number for the text each released entry shows in a column; equal text, equal number."""
+        shown = self.published[column]
+        numbered = shown.labels.dictionary_encode(null_encoding="encode").indices
+        return np.asarray(numbered)[shown.codes[self.kept]]
+
+    @cached_property
+    def classes(self) -> tuple[Array, int]:
+        """The class of each released entry in the release, and the number of classes."""
+        cells = len(self.kept) * len(self.columns)
+        arrays = each(lambda name: self.labels(name).astype(np.uint32), self.columns, cells)
+        ids, number = class_ids(
+            arrays,
+            tuple(int(array.max(initial=0)) + 1 for array in arrays),
+            entries=int(self.kept.sum()),
+        )
+        return ids.astype(np.int64), number
+
+    @cached_property
+    def class_sizes(self) -> Array:
+        """Rows of each class of the release."""
+        ids, number = self.classes
+        return np.bincount(ids, weights=self.weight[self.kept], minlength=number).astype(np.int64)
 
 
 def certainty_penalty(view: View) -> float:
@@ -155,6 +252,57 @@ def _weighted(view: View, per_entry: Array, shown: Published) -> float:
 def _mean(view: View, sums: list[float]) -> float:
     """Over all cells; 0 for a table without any."""
     return sum(sums) / max(view.rows * len(sums), 1)
+
+
+def distribution_distances(
+    view: View, ordered: Sequence[str] = (), held: Mapping[str, Array] | None = None
+) -> dict[str, float]:
+    """How far each column's distribution moved, from 0 to 1.
+
+    The released one spreads every cell evenly over the values it covers. Distance: the share of
+    rows that must move (total variation); for `ordered` columns, how far they move in ranks over
+    the number of ranks (earth mover's distance). `held` are the rows of each original value by
+    column, for a view of groups in place of rows.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from sfumato.hierarchy import Ranges
+    >>> age = Ranges(pa.array([20, 25, 60]), "age")
+    >>> view = View({"age": np.array([0, 0, 1])}, {"age": age.published([0] * 3, [1] * 3)})
+    >>> round(distribution_distances(view)["age"], 4)
+    0.1667
+    """
+    distances = {}
+    for name in view.columns:
+        before, after = distributions(view, name, None if held is None else held[name])
+        gap = after - before
+        if name in ordered:
+            occurring = np.flatnonzero(before > 0)
+            steps = max(len(occurring) - 1, 1)
+            distances[name] = float(np.abs(np.cumsum(gap[occurring])).sum() / steps)
+        else:
+            distances[name] = float(np.abs(gap).sum() / 2)
+    return distances
+
+
+def distributions(view: View, name: str, held: Array | None) -> tuple[Array, Array]:
+    """Shares of a column's values before and after."""
+    shown = view.published[name]
+    before = held
+    if before is None:
+        codes = np.asarray(view.original[name])
+        size = max(int(shown.order.max(initial=-1)), int(codes.max(initial=-1))) + 1
+        before = np.bincount(codes, weights=view.weight, minlength=size)
+    cells = np.bincount(
+        shown.codes[view.kept], weights=view.weight[view.kept], minlength=len(shown.low)
+    )
+    change = np.zeros(len(shown.order) + 1)
+    np.add.at(change, shown.low, cells / shown.leaf_count)
+    np.add.at(change, shown.high + 1, -cells / shown.leaf_count)
+    after = np.zeros(len(before))
+    np.add.at(after, shown.order, np.cumsum(change)[:-1])
+    return before / max(float(before.sum()), 1.0), after / max(float(cells.sum()), 1.0)
 
 
 def discernibility(view: View) -> int:
@@ -338,130 +486,6 @@ def _squares(sizes: Any) -> int:
 def _pairs(sizes: Any) -> int:
     """Pairs of rows in common groups of these sizes, exact."""
     return (_squares(sizes) - int(np.sum(sizes))) // 2
-
-
-@dataclass(frozen=True)
-class Utility(Result):
-    """What a release cost.
-
-    Attributes
-    ----------
-    certainty_penalty
-        Normalized certainty penalty, 0 to 1; `columns` has it for each column.
-    information_loss
-        Sum of heights over the heights of the trees; `information_loss_share` is a cell's average.
-    general_loss, granularity, non_uniform_entropy
-        Further losses of detail (granularity is what is left).
-    discernibility, average_class_size
-        Costs of large classes.
-    weighted_discernibility_by_label, _by_overlap, _by_region
-        The same for each column alone, times its weight: a class are rows that read the same, rows
-        whose cells overlap, or rows of the same region; see `weighted_discernibility`.
-    distribution
-        How far each column's distribution moved.
-    similarity
-        How alike rows were within classes and between them.
-    majority_penalty
-        Share of rows that differ from their class's majority in the target; None without one.
-    accuracy
-        How well the target can be learned before and after; None without a target, without
-        scikit-learn (extra ``models``), or with fewer released rows than two.
-    statistics
-        Mean, standard deviation and median of columns of numbers, before and after.
-    contingency
-        How two columns go together, before and after; None where no pair was named.
-    """
-
-    certainty_penalty: float
-    columns: Mapping[str, float]
-    information_loss: float
-    information_loss_share: float
-    general_loss: float
-    granularity: float
-    non_uniform_entropy: float
-    discernibility: int
-    weighted_discernibility_by_label: float
-    weighted_discernibility_by_overlap: float
-    weighted_discernibility_by_region: float
-    average_class_size: float
-    suppressed_rows: int
-    suppressed_cells: int
-    distribution: Mapping[str, float]
-    similarity: Similarity
-    majority_penalty: float | None = None
-    accuracy: Accuracy | None = None
-    statistics: Mapping[str, Statistics] = field(default_factory=dict)
-    contingency: Contingency | None = None
-
-
-def summarize(
-    view: View,
-    *,
-    weights: Mapping[str, float] | None = None,
-    target: Any = None,
-    predicted: str | None = None,
-) -> Utility:
-    """Compute every measure of a release at once.
-
-    Parameters
-    ----------
-    weights
-        Importance of the columns, for weighted discernibility.
-    target
-        Code of a target column for every row, for the majority penalty and the accuracy.
-    predicted
-        The name of that column: it is not learned from, also where it is in the view.
-
-    Examples
-    --------
-    >>> import numpy as np, pyarrow as pa
-    >>> from sfumato.hierarchy import Ranges
-    >>> age = Ranges(pa.array([20, 25, 60]), "age")
-    >>> view = View({"age": np.arange(3)}, {"age": age.published([0, 0, 2], [1, 1, 2])})
-    >>> cost = summarize(view)
-    >>> cost.discernibility, round(cost.certainty_penalty, 4), cost.suppressed_rows
-    (5, 0.0833, 0)
-    """
-    lost = information_loss(view)
-    return Utility(
-        certainty_penalty=certainty_penalty(view),
-        columns=column_losses(view),
-        information_loss=lost,
-        information_loss_share=lost / max(view.rows * len(view.columns), 1),
-        general_loss=general_loss(view),
-        granularity=granularity(view),
-        non_uniform_entropy=non_uniform_entropy(view),
-        discernibility=discernibility(view),
-        weighted_discernibility_by_label=weighted_discernibility(view, weights),
-        weighted_discernibility_by_overlap=weighted_discernibility(view, weights, by="overlap"),
-        weighted_discernibility_by_region=weighted_discernibility(view, weights, by="region"),
-        average_class_size=average_class_size(view),
-        suppressed_rows=view.suppressed_rows,
-        suppressed_cells=view.suppressed_cells,
-        distribution=distribution_distances(view),
-        similarity=similarity(view),
-        majority_penalty=None if target is None else majority_penalty(view, target),
-        accuracy=None if target is None else _accuracy(_without(view, predicted), target),
-    )
-
-
-def _without(view: View, column: str | None) -> View:
-    """A view of the other columns; rows that are left out are left out of each of them."""
-    kept = {name: shown for name, shown in view.published.items() if name != column}
-    return replace(view, published=kept)
-
-
-def _accuracy(view: View, target: Any) -> Accuracy | None:
-    """The accuracy where it can be had."""
-    if not view.columns:
-        return None
-    folds = min(_FOLDS, view.rows - view.suppressed_rows)
-    if folds < 2 or view.counts is not None:
-        return None
-    try:
-        return accuracy(view, target, folds=folds)
-    except MissingExtraError:
-        return None
 
 
 def regions(view: View) -> dict[str, Array]:

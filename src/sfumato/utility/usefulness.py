@@ -1,4 +1,4 @@
-"""What a release is still good for: distributions, counts of selections, models learnt from it."""
+"""What a release is still good for: counts of selections, statistics, models learnt from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sfumato.errors import ColumnError, MissingExtraError, ParameterError, did_y
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
 from sfumato.results import Result
-from sfumato.utility.view import View
+from sfumato.utility.measures import View, distributions
 from sfumato.wording import counted
 
 __all__ = [
@@ -28,42 +28,9 @@ __all__ = [
     "answer_workload",
     "contingency",
     "cross_validated",
-    "distribution_distances",
     "random_queries",
     "statistics",
 ]
-
-
-def distribution_distances(
-    view: View, ordered: Sequence[str] = (), held: Mapping[str, Array] | None = None
-) -> dict[str, float]:
-    """How far each column's distribution moved, from 0 to 1.
-
-    The released one spreads every cell evenly over the values it covers. Distance: the share of
-    rows that must move (total variation); for `ordered` columns, how far they move in ranks over
-    the number of ranks (earth mover's distance). `held` are the rows of each original value by
-    column, for a view of groups in place of rows.
-
-    Examples
-    --------
-    >>> import numpy as np, pyarrow as pa
-    >>> from sfumato.hierarchy import Ranges
-    >>> age = Ranges(pa.array([20, 25, 60]), "age")
-    >>> view = View({"age": np.array([0, 0, 1])}, {"age": age.published([0] * 3, [1] * 3)})
-    >>> round(distribution_distances(view)["age"], 4)
-    0.1667
-    """
-    distances = {}
-    for name in view.columns:
-        before, after = _distributions(view, name, None if held is None else held[name])
-        gap = after - before
-        if name in ordered:
-            occurring = np.flatnonzero(before > 0)
-            steps = max(len(occurring) - 1, 1)
-            distances[name] = float(np.abs(np.cumsum(gap[occurring])).sum() / steps)
-        else:
-            distances[name] = float(np.abs(gap).sum() / 2)
-    return distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,25 +157,6 @@ def _answer(view: View, query: Query) -> Answer:
     )
 
 
-def _distributions(view: View, name: str, held: Array | None) -> tuple[Array, Array]:
-    """Shares of a column's values before and after."""
-    shown = view.published[name]
-    before = held
-    if before is None:
-        codes = np.asarray(view.original[name])
-        size = max(int(shown.order.max(initial=-1)), int(codes.max(initial=-1))) + 1
-        before = np.bincount(codes, weights=view.weight, minlength=size)
-    cells = np.bincount(
-        shown.codes[view.kept], weights=view.weight[view.kept], minlength=len(shown.low)
-    )
-    change = np.zeros(len(shown.order) + 1)
-    np.add.at(change, shown.low, cells / shown.leaf_count)
-    np.add.at(change, shown.high + 1, -cells / shown.leaf_count)
-    after = np.zeros(len(before))
-    np.add.at(after, shown.order, np.cumsum(change)[:-1])
-    return before / max(float(before.sum()), 1.0), after / max(float(cells.sum()), 1.0)
-
-
 @dataclass(frozen=True)
 class Statistics(Result):
     """Mean, standard deviation and median of a column of numbers, before and after.
@@ -243,7 +191,7 @@ def statistics(view: View, values: Mapping[str, pa.Array]) -> dict[str, Statisti
             continue
         numbers = np.asarray(values[name].cast(pa.float64()).fill_null(np.nan))
         known = np.isfinite(numbers)
-        sides = [side[: len(numbers)][known] for side in _distributions(view, name, None)]
+        sides = [side[: len(numbers)][known] for side in distributions(view, name, None)]
         if all(side.sum() > 0 for side in sides):
             before, after = (_moments(numbers[known], side / side.sum()) for side in sides)
             pairs = zip(before, after, strict=True)

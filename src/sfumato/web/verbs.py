@@ -430,7 +430,7 @@ VERBS = {
             "What is it still good for?",
             "A release beside the table: what a classifier still learns, means and medians before "
             "and after, and how two columns go together.",
-            "sfumato.utility.view:compare",
+            "sfumato.utility.comparison:compare",
             (
                 Question("of", "Release", "choice", _last, offers=_written),
                 Question("target", "Predict", "choice", _target, offers=_predicted),

@@ -18,7 +18,7 @@ from sfumato.anonymization.verb import anonymize
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ColumnError, InputError, ParameterError
 from sfumato.release.recoding import Recoding
-from sfumato.utility.view import compare
+from sfumato.utility.comparison import compare
 
 PEOPLE = pa.table(
     {

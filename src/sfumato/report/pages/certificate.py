@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from sfumato.budget import Budget
-from sfumato.errors import MissingExtraError, ParameterError, shown
+from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.keyfiles import names_same
 from sfumato.privacy import model_from_dict
 from sfumato.release.beside import (
@@ -28,6 +28,7 @@ from sfumato.wording import (
     at_most,
     counted,
     phrase,
+    shown,
 )
 
 __all__ = [

@@ -35,7 +35,7 @@ from sfumato.report.disclosure import (
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.risks import Alike, alike
 from sfumato.tables import Table, table
-from sfumato.utility.measures import Utility
+from sfumato.utility.comparison import Utility
 from sfumato.utility.usefulness import Accuracy, Contingency
 from sfumato.wording import (
     counted,

@@ -1,4 +1,4 @@
-"""A release beside the table it was made from, row by row: what every measure of utility reads.
+"""A release compared with the table it was made from: every measure of utility at once.
 
 `pair_tables` makes a view of any two tables: rows are paired, released cells are read back.
 `boundary_violations` counts what is blurrier than it may be.
@@ -9,22 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.budget import Budget, each
+from sfumato.budget import Budget
 from sfumato.engines.protocol import column_of
 from sfumato.errors import (
     ColumnError,
     EngineError,
     HierarchyError,
     InputError,
+    MissingExtraError,
     ParameterError,
     did_you_mean,
     spell,
@@ -41,117 +41,162 @@ from sfumato.hierarchy import (
 from sfumato.hierarchy.builders import infer
 from sfumato.hierarchy.labels import as_text, mark_of, star_beside, without_marks
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels import class_ids
+from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.utility.measures import (
+    Similarity,
+    View,
+    average_class_size,
+    certainty_penalty,
+    column_losses,
+    discernibility,
+    distribution_distances,
+    general_loss,
+    granularity,
+    information_loss,
+    majority_penalty,
+    non_uniform_entropy,
+    similarity,
+    weighted_discernibility,
+)
+from sfumato.utility.usefulness import (
+    Accuracy,
+    Contingency,
+    Statistics,
+    accuracy,
+    contingency,
+    statistics,
+)
 from sfumato.wording import counted
 
-if TYPE_CHECKING:
-    from sfumato.utility.measures import Utility
-
-__all__ = ["View", "boundary_violations", "compare", "pair_tables"]
+__all__ = ["Utility", "boundary_violations", "compare", "pair_tables", "summarize"]
 
 
-@dataclass(frozen=True, eq=False)
-class View:
-    """Original codes and published cells of the quasi-identifiers, aligned.
+@dataclass(frozen=True)
+class Utility(Result):
+    """What a release cost.
+
+    Attributes
+    ----------
+    certainty_penalty
+        Normalized certainty penalty, 0 to 1; `columns` has it for each column.
+    information_loss
+        Sum of heights over the heights of the trees; `information_loss_share` is a cell's average.
+    general_loss, granularity, non_uniform_entropy
+        Further losses of detail (granularity is what is left).
+    discernibility, average_class_size
+        Costs of large classes.
+    weighted_discernibility_by_label, _by_overlap, _by_region
+        The same for each column alone, times its weight: a class are rows that read the same, rows
+        whose cells overlap, or rows of the same region; see `weighted_discernibility`.
+    distribution
+        How far each column's distribution moved.
+    similarity
+        How alike rows were within classes and between them.
+    majority_penalty
+        Share of rows that differ from their class's majority in the target; None without one.
+    accuracy
+        How well the target can be learned before and after; None without a target, without
+        scikit-learn (extra ``models``), or with fewer released rows than two.
+    statistics
+        Mean, standard deviation and median of columns of numbers, before and after.
+    contingency
+        How two columns go together, before and after; None where no pair was named.
+    """
+
+    certainty_penalty: float
+    columns: Mapping[str, float]
+    information_loss: float
+    information_loss_share: float
+    general_loss: float
+    granularity: float
+    non_uniform_entropy: float
+    discernibility: int
+    weighted_discernibility_by_label: float
+    weighted_discernibility_by_overlap: float
+    weighted_discernibility_by_region: float
+    average_class_size: float
+    suppressed_rows: int
+    suppressed_cells: int
+    distribution: Mapping[str, float]
+    similarity: Similarity
+    majority_penalty: float | None = None
+    accuracy: Accuracy | None = None
+    statistics: Mapping[str, Statistics] = field(default_factory=dict)
+    contingency: Contingency | None = None
+
+
+def summarize(
+    view: View,
+    *,
+    weights: Mapping[str, float] | None = None,
+    target: Any = None,
+    predicted: str | None = None,
+) -> Utility:
+    """Compute every measure of a release at once.
 
     Parameters
     ----------
-    original
-        Codes of each column in the original table.
-    published
-        What each row shows in the release; a suppressed row shows nothing in any column.
-    counts
-        Rows that each entry stands for; 1 each by default.
+    weights
+        Importance of the columns, for weighted discernibility.
+    target
+        Code of a target column for every row, for the majority penalty and the accuracy.
+    predicted
+        The name of that column: it is not learned from, also where it is in the view.
 
     Examples
     --------
-    >>> import pyarrow as pa
+    >>> import numpy as np, pyarrow as pa
     >>> from sfumato.hierarchy import Ranges
     >>> age = Ranges(pa.array([20, 25, 60]), "age")
-    >>> shown = age.published([0, 0, 2, 0], [1, 1, 2, -1])
-    >>> view = View({"age": np.array([0, 1, 2, 1])}, {"age": shown})
-    >>> view.rows, view.suppressed_rows, view.class_sizes.tolist()
-    (4, 1, [2, 1])
+    >>> view = View({"age": np.arange(3)}, {"age": age.published([0, 0, 2], [1, 1, 2])})
+    >>> cost = summarize(view)
+    >>> cost.discernibility, round(cost.certainty_penalty, 4), cost.suppressed_rows
+    (5, 0.0833, 0)
     """
-
-    original: Mapping[str, Array]
-    published: Mapping[str, Published]
-    counts: Array | None = None
-
-    def __post_init__(self) -> None:
-        for name, shown in self.published.items():
-            if name not in self.original or len(self.original[name]) != len(shown):
-                raise ColumnError(
-                    f"column `{name}` does not have one original value for each released cell",
-                    remedy="Give original codes and cells of the same rows.",
-                )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The quasi-identifiers."""
-        return tuple(self.published)
-
-    @cached_property
-    def weight(self) -> Array:
-        """Rows each entry stands for."""
-        if self.counts is not None:
-            return np.asarray(self.counts, dtype=np.int64)
-        length = len(next(iter(self.published.values()))) if self.published else 0
-        return np.ones(length, dtype=np.int64)
-
-    @cached_property
-    def kept(self) -> Array:
-        """Whether each entry is in the release."""
-        kept = np.ones(len(self.weight), dtype=bool)
-        for shown in self.published.values():
-            kept &= shown.codes >= 0
-        return kept
-
-    @property
-    def rows(self) -> int:
-        """Rows of the original table."""
-        return int(self.weight.sum())
-
-    @property
-    def suppressed_rows(self) -> int:
-        """Rows that are not in the release."""
-        return int(self.weight[~self.kept].sum())
-
-    @property
-    def suppressed_cells(self) -> int:
-        """Cells of released rows that tell nothing any more: ``*``, or all there is."""
-        weight = self.weight[self.kept]
-        return sum(
-            int(weight[shown.loss[shown.codes[self.kept]] >= 1.0].sum())
-            for shown in self.published.values()
-        )
-
-    def labels(self, column: str) -> Array:
-        """A number for the text each released entry shows in a column; equal text, equal number."""
-        shown = self.published[column]
-        numbered = shown.labels.dictionary_encode(null_encoding="encode").indices
-        return np.asarray(numbered)[shown.codes[self.kept]]
-
-    @cached_property
-    def classes(self) -> tuple[Array, int]:
-        """The class of each released entry in the release, and the number of classes."""
-        cells = len(self.kept) * len(self.columns)
-        arrays = each(lambda name: self.labels(name).astype(np.uint32), self.columns, cells)
-        ids, number = class_ids(
-            arrays,
-            tuple(int(array.max(initial=0)) + 1 for array in arrays),
-            entries=int(self.kept.sum()),
-        )
-        return ids.astype(np.int64), number
-
-    @cached_property
-    def class_sizes(self) -> Array:
-        """Rows of each class of the release."""
-        ids, number = self.classes
-        return np.bincount(ids, weights=self.weight[self.kept], minlength=number).astype(np.int64)
+    lost = information_loss(view)
+    return Utility(
+        certainty_penalty=certainty_penalty(view),
+        columns=column_losses(view),
+        information_loss=lost,
+        information_loss_share=lost / max(view.rows * len(view.columns), 1),
+        general_loss=general_loss(view),
+        granularity=granularity(view),
+        non_uniform_entropy=non_uniform_entropy(view),
+        discernibility=discernibility(view),
+        weighted_discernibility_by_label=weighted_discernibility(view, weights),
+        weighted_discernibility_by_overlap=weighted_discernibility(view, weights, by="overlap"),
+        weighted_discernibility_by_region=weighted_discernibility(view, weights, by="region"),
+        average_class_size=average_class_size(view),
+        suppressed_rows=view.suppressed_rows,
+        suppressed_cells=view.suppressed_cells,
+        distribution=distribution_distances(view),
+        similarity=similarity(view),
+        majority_penalty=None if target is None else majority_penalty(view, target),
+        accuracy=None if target is None else _accuracy(_without(view, predicted), target),
+    )
 
 
+def _without(view: View, column: str | None) -> View:
+    """A view of the other columns; rows that are left out are left out of each of them."""
+    kept = {name: shown for name, shown in view.published.items() if name != column}
+    return replace(view, published=kept)
+
+
+def _accuracy(view: View, target: Any) -> Accuracy | None:
+    """The accuracy where it can be had."""
+    if not view.columns:
+        return None
+    folds = min(_FOLDS, view.rows - view.suppressed_rows)
+    if folds < 2 or view.counts is not None:
+        return None
+    try:
+        return accuracy(view, target, folds=folds)
+    except MissingExtraError:
+        return None
+
+
+_FOLDS = 10
 CELL_BYTES = 88
 """What a cell of both tables takes while they are compared, measured."""
 
@@ -202,9 +247,6 @@ def compare(
     >>> round(compare(means, people, qi=["age"]).certainty_penalty, 3)
     0.102
     """
-    from sfumato.utility.measures import summarize
-    from sfumato.utility.usefulness import contingency, statistics
-
     shown, before = table(released), table(original)
     told = _certificate(shown)
     names = _certified(shown, told) if qi is None else list(qi)
