@@ -15,6 +15,8 @@ import hmac
 import os
 import secrets
 import socket
+import struct
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +53,11 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """Of every answer. Neither scripts nor styles may stand in pages."""
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST = 4, 20, 1
+UID_AT = 64
+"""Where ``struct inet_diag_msg`` names the user of a connection."""
+SWITCH = 0.001
+"""Seconds after which work in Python lets pages be answered."""
 
 
 class Guard:
@@ -174,8 +181,39 @@ def entrance(link: str) -> Iterator[str]:
 
 def _owner(port: int, ours: int) -> int | None:
     """The user whose connection from a port of this machine leads to ours; None if unknown."""
+    found = _asked_owner(port, ours)
+    return _listed_owner(port, ours) if found is None else found
+
+
+def _asked_owner(port: int, ours: int) -> int | None:
+    """What the kernel says of one connection (Linux, sock_diag(7)).
+
+    Its list of all connections takes it milliseconds, during which no page is answered.
+    """
+    family = getattr(socket, "AF_NETLINK", None)
+    if family is None:
+        return None
+    here, anything = socket.inet_aton("127.0.0.1"), 0xFFFFFFFF
+    asked = struct.pack("=BBxxI", socket.AF_INET, socket.IPPROTO_TCP, anything)
+    asked += struct.pack("!HH16s16s", port, ours, here, here)
+    asked += struct.pack("=III", 0, anything, anything)  # on any device, with any cookie
+    head = struct.pack("=IHHII", 16 + len(asked), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0)
+    with (
+        suppress(OSError, struct.error),
+        socket.socket(family, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel,
+    ):
+        kernel.settimeout(0.1)
+        kernel.send(head + asked)
+        answer = kernel.recv(4096)
+        if struct.unpack_from("=H", answer, 4) == (SOCK_DIAG_BY_FAMILY,):
+            return int(struct.unpack_from("=I", answer, 16 + UID_AT)[0])
+    return None
+
+
+def _listed_owner(port: int, ours: int) -> int | None:
+    """What the list of all connections says (Linux)."""
     ends = (f":{port:04X}", f":{ours:04X}")
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):  # Linux
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError, ValueError, IndexError):
             for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
                 fields = line.split()
@@ -224,10 +262,13 @@ class Server:
 
     def run(self, ready: Callable[[str], None] = lambda link: None) -> None:
         """Serve until interrupted or told to stop; `ready` gets the link to open."""
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)
         try:
             ready(self.guard.link)
             self._server.run(sockets=[self._socket])
         finally:
+            sys.setswitchinterval(usual)
             # A server that is interrupted twice, or before it began, ends without having closed.
             self._workbench.close()
             self._socket.close()
