@@ -19,6 +19,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from planted import QI, RARE_TEXTS, RESULTS, assert_nothing_rare, people
 from sfumato.errors import ParameterError
+from sfumato.report import drawing
 from sfumato.report.charts import class_sizes, histogram, shares
 from sfumato.report.diagrams import levels_svg
 from sfumato.report.drawing import picture as drawn_alone
@@ -470,3 +471,15 @@ def test_next_to_nothing_does_not_fill_a_picture() -> None:
     for share, whole in ((8e-7, 0.01), (0.3, 0.3), (0.0, 1.0)):
         spec = shares("Alone", {"age": share}, what="rows that stand alone")
         assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, whole * 1.15]
+
+
+def test_a_chart_drawn_by_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = shares("Läge ≤ 5", {"ä": 0.5, "b": 0.25}, what="rows")
+    here = drawing.picture(spec, "c")
+    with drawing.apart():
+        with monkeypatch.context() as alone:
+            alone.setattr(drawing, "_svg", lambda _: pytest.fail("drawn here"))
+            assert drawing.picture(spec, "c") == here
+        drawing._apart[0].close()
+        assert drawing.picture(spec, "c") == here, "one that has ended is not waited for"
+    assert drawing._apart == []

@@ -18,6 +18,7 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
+from sfumato.report import drawing
 from sfumato.web.app import Jobs
 from sfumato.web.choices import Choices
 from sfumato.web.project import Project
@@ -338,3 +339,14 @@ def test_an_end_before_the_beginning_leaves_nothing(
     with running([]) as bench:
         bench.workbench.uploads.place("people.csv").write_bytes(PEOPLE.encode())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pages_are_answered_while_charts_are_drawn(
+    bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What draws them lets no other thread run: it does so in a process of its own."""
+    drawing._both.cache_clear()
+    monkeypatch.setattr(drawing, "_svg", lambda _: pytest.fail("drawn where pages are answered"))
+    page = bench.follow(bench.get(f"/p/{opened.number}/explore"))
+    assert page.status == 200
+    assert 'class="wide"' in page.text

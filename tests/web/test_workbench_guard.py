@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import EngineError
+from sfumato.web import server
 from sfumato.web.server import Guard, Server, entrance
 from workbench import Running, answered, running
 
@@ -145,6 +146,23 @@ def test_another_user_gets_in_with_no_cookie(bench: Running) -> None:
     with os.fdopen(reading) as told:
         assert told.read() == "403"
     assert ask(bench, "/", cookie=stolen).status == 200
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="only Linux tells whose it is")
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_whose_a_connection_is_takes_no_list_of_all(
+    bench: Running, monkeypatch: pytest.MonkeyPatch, family: int
+) -> None:
+    """The kernel takes milliseconds for that list, on every request."""
+    with socket.socket(family, socket.SOCK_STREAM) as client:
+        client.connect(
+            ("::ffff:127.0.0.1" if family == socket.AF_INET6 else "127.0.0.1", bench.port)
+        )
+        port = client.getsockname()[1]
+        listed = server._listed_owner(port, bench.port)
+        monkeypatch.setattr(server, "_listed_owner", lambda *_: pytest.fail("all were listed"))
+        assert server._owner(port, bench.port) == listed == os.geteuid()
+    assert bench.get("/").status == 200
 
 
 def test_other_names_of_this_machine_are_refused(bench: Running) -> None:

@@ -12,7 +12,11 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Sequence
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
@@ -31,6 +35,7 @@ __all__ = [
     "WARNING",
     "WIDTH",
     "Spec",
+    "apart",
     "chart",
     "chart_data",
     "draw",
@@ -270,14 +275,76 @@ def narrowed(spec: dict[str, Any]) -> dict[str, Any]:
     return small
 
 
-def _drawn(text: str, name: str, style: str) -> str:
-    """The chart of a specification."""
+def _svg(spec: Spec) -> str:
+    """The chart as it comes; no other thread runs meanwhile."""
     try:
         import vl_convert
     except ImportError as error:
         raise MissingExtraError("report", "drawing charts") from error
+    return str(vl_convert.vegalite_to_svg(spec))
+
+
+_DRAWS = """
+import json, sys, vl_convert
+for line in sys.stdin:
+    print(json.dumps(vl_convert.vegalite_to_svg(json.loads(line))), flush=True)
+"""
+
+
+class _Draws:
+    """A process that draws charts, one after the other; it is started for the first."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def draw(self, spec: Spec) -> str | None:
+        """The chart; None where it could not be drawn, and is to be drawn here."""
+        with self._turn, suppress(OSError, ValueError):
+            process = self._process = self._process or subprocess.Popen(
+                [sys.executable, "-c", _DRAWS],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                encoding="utf-8",
+                start_new_session=True,  # whoever interrupts the program does not interrupt it
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(spec) + "\n")
+            process.stdin.flush()
+            return str(json.loads(process.stdout.readline()))
+        return None
+
+    def close(self) -> None:
+        """End it, once it has drawn what it was given."""
+        with self._turn:
+            if self._process is not None:
+                with self._process as process:  # its pipes are closed, and its end awaited
+                    process.kill()
+
+
+_apart: list[_Draws] = []
+"""The process that draws, if there is one."""
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Let charts be drawn by a process of their own, so that other threads go on meanwhile."""
+    draws = _Draws()
+    _apart.append(draws)
+    try:
+        yield
+    finally:
+        _apart.remove(draws)
+        draws.close()
+
+
+def _drawn(text: str, name: str, style: str) -> str:
+    """The chart of a specification."""
     spec: dict[str, Any] = json.loads(text)
-    svg = str(vl_convert.vegalite_to_svg(_described(spec)))
+    described = _described(spec)
+    svg = next(filter(None, (one.draw(described) for one in _apart)), None) or _svg(described)
     found = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg)
     assert found is not None, "vl-convert states the size of what it draws"
     width, height = found[1], found[2]

@@ -31,6 +31,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import EngineError
+from sfumato.report import drawing
 from sfumato.web.app import Workbench
 
 __all__ = [
@@ -266,7 +267,8 @@ class Server:
         sys.setswitchinterval(SWITCH)
         try:
             ready(self.guard.link)
-            self._server.run(sockets=[self._socket])
+            with drawing.apart():
+                self._server.run(sockets=[self._socket])
         finally:
             sys.setswitchinterval(usual)
             # A server that is interrupted twice, or before it began, ends without having closed.
