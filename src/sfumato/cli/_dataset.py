@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import split_columns
-from sfumato.cli._running import Run, may_be_dataset
+from sfumato.cli._running import Run, figures, listed, may_be_dataset
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
 
@@ -149,16 +148,14 @@ def page(
 
 def scan_view(found: DatasetScan) -> RenderableType:
     """Tables, references, and who is found."""
-    listed = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for head in ("table", "rows", "key", "others may know", "persons alone"):
-        listed.add_column(head, justify="right" if head in ("rows", "persons alone") else "left")
+    tables = listed(("table", ">rows", "key", "others may know", ">persons alone"))
     for one in found.tables:
         known = ", ".join(
             f"{column}{'' if column in one.own else ' (event)'}" for column in one.known
         )
         alone = "" if one.alone is None else f"{one.alone:,}"
-        listed.add_row(one.name, f"{one.rows:,}", one.key or "", known, alone)
-    ways = Table.grid(padding=(0, 2))
+        tables.add_row(one.name, f"{one.rows:,}", one.key or "", known, alone)
+    ways = figures(first=False)
     for reference in found.references:
         lost = f"{reference.orphans:,} rows lead nowhere" if reference.orphans else ""
         how = {"declared": "declared", "database": "declared in the database"}.get(
@@ -170,7 +167,7 @@ def scan_view(found: DatasetScan) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"{found.dataset}  {len(found.tables)} tables", style="bold cyan", overflow="fold"),
         "",
-        listed,
+        tables,
         "",
         Text("What refers to what", style="bold"),
         Padding(Group(*(refers or [Text("Nothing was found to.")])), (0, 2)),
@@ -231,21 +228,12 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
         if linked
         else "Unlinkable: keys are left out, so no key joins rows of different tables."
     )
-    listed = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for head in ("table", "rows", "left out", "quasi-identifiers", "NCP", "pseudonyms")[
-        : 5 + linked
-    ]:
-        right = head in ("rows", "left out", "NCP")
-        listed.add_column(head, justify="right" if right else "left", overflow="fold")
+    headings = ("table", ">rows", ">left out", "quasi-identifiers", ">NCP", "pseudonyms")
+    tables = listed(headings[: 5 + linked])
     for one in release.tables:
-        listed.add_row(
-            one.name,
-            f"{one.rows:,}",
-            f"{one.left_out:,}",
-            ", ".join(one.qi),
-            "" if one.ncp is None else f"{one.ncp:.1%}",
-            *([", ".join(one.keys)] if linked else []),
-        )
+        lost = "" if one.ncp is None else f"{one.ncp:.1%}"
+        cells = (f"{one.rows:,}", f"{one.left_out:,}", ", ".join(one.qi), lost)
+        tables.add_row(one.name, *cells, *([", ".join(one.keys)] if linked else []))
     parts: list[RenderableType] = [Text(promise, style="bold"), ""]
     if not release.verified:
         parts.append(Text("No table was written, so nothing was checked yet.", style="yellow"))
@@ -257,7 +245,7 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
             f"{release.events_kept:,} of {release.events:,} rows that others may know of are kept "
             f"({share:.1%})."
         )
-    parts += ["", listed, "", f"{release.persons:,} persons; {told}"]
+    parts += ["", tables, "", f"{release.persons:,} persons; {told}"]
     if release.left_out:
         parts.append(f"Tables left out: {', '.join(release.left_out)}.")
     parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
@@ -273,9 +261,7 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
 
 def attack_view(found: TablesAttack) -> RenderableType:
     """Who is left, whoever knows what."""
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(justify="right", style="bold")
-    lines.add_column()
+    lines = figures()
     for count, said in (
         (found.matches_none, "are left with nobody"),
         (found.matches_one, "are left with exactly one person"),

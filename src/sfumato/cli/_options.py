@@ -12,9 +12,8 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -51,9 +50,9 @@ def flag(usage: str, help: str, panel: str | None = None) -> Any:
     return setting(usage, help, panel)
 
 
-EngineChoice = StrEnum("EngineChoice", ["auto", "memory", "duckdb"])
+EngineChoice = Literal["auto", "memory", "duckdb"]
 """Where the rows of a local table are worked on."""
-Measure = StrEnum("Measure", ["key", "distinct", "separation"])
+Measure = Literal["key", "distinct", "separation"]
 """What a set of columns must do to identify."""
 Measuring = Annotated[
     Measure, typer.Option(help="Tell all rows apart, or reach a ratio of classes or pairs.")

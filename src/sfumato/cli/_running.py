@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
@@ -26,6 +26,7 @@ from sfumato.results import Result
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
+    from rich.table import Table as Listed
 
     from sfumato.tables import Table
 
@@ -233,6 +234,31 @@ class Run:
             self._opened.pop().close()
 
 
+def listed(headings: Sequence[str], rows: Iterable[Sequence[Any]] = ()) -> Listed:
+    """A table of an answer; columns whose heading begins with ``>`` hold numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in headings:
+        side: Any = "right" if heading.startswith(">") else "left"
+        table.add_column(heading.removeprefix(">"), justify=side, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def figures(rows: Iterable[Sequence[Any]] = (), *, first: bool = True) -> Listed:
+    """Lines of an answer that say what each figure is; it stands `first`, or after its name."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    if first:
+        table.add_column(justify="right", style="bold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 class _Visible:
     """Whatever a verb draws, with control characters of names and values written out."""
 
@@ -290,7 +316,7 @@ _COMMON = (
     _parameter("quiet", _options.Quiet, False),
 )
 _READING = (
-    _parameter("engine", _options.UseEngine, _options.EngineChoice.auto),
+    _parameter("engine", _options.UseEngine, "auto"),
     _parameter("delimiter", _options.Delimiter),
     _parameter("encoding", _options.Encoding),
     _parameter("null_values", _options.NullText),

@@ -25,7 +25,7 @@ from sfumato.cli._options import (
     option,
     split_columns,
 )
-from sfumato.cli._running import Run, table_verb
+from sfumato.cli._running import Run, figures, listed, table_verb
 from sfumato.errors import ParameterError
 from sfumato.fields import Columns, parameters
 from sfumato.files import write_text
@@ -294,7 +294,8 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
     ]
     inferred = release.details.get("inferred_hierarchies", {})
     if inferred:
-        parts += [Text("Inferred hierarchies", style="bold"), _pairs(inferred), Text()]
+        trees = figures(inferred.items(), first=False)
+        parts += [Text("Inferred hierarchies", style="bold"), trees, Text()]
     if release.details.get("persons", {}).get("sorted"):
         parts.append(
             Text("Rows are sorted by their cells: their own order could tell whose they are.")
@@ -333,7 +334,7 @@ def _promises(release: Release) -> Table:
     """One line for every model and set: asked, measured."""
     from sfumato.release.promise import LinkedHistories
 
-    table = _table("promise", ("asked", "right"), ("measured", "right"), "on")
+    table = listed(("promise", ">asked", ">measured", "on"))
     checks = [
         (check, ", stars match anything" if finding.measured.get("wildcards") else "")
         for finding in release.findings
@@ -370,7 +371,7 @@ def _promises(release: Release) -> Table:
 
 def _columns(release: Release) -> Table:
     """What happened to each column, with a bar for the precision it lost."""
-    table = _table("column", "what was done", ("loss", "right"), "")
+    table = listed(("column", "what was done", ">loss", ""))
     losses = release.utility["columns"]
     for name, action in release.column_actions.items():
         if name in losses:
@@ -405,7 +406,7 @@ def _figures(release: Release) -> RenderableType:
     meaning = "0 nothing lost, 1 everything"
     if linked and release.suppressed_rows:
         meaning = "1 everything lost, as in rows left out"
-    figures = {
+    told = {
         "normalized certainty penalty": f"{cost['ncp']:.4f}  ({meaning})",
         **_rounding(release),
         "granularity kept": f"{cost['granularity']:.1%}",
@@ -414,15 +415,15 @@ def _figures(release: Release) -> RenderableType:
         + ("  (by all quasi-identifiers)" if linked else ""),
         "discernibility": f"{cost['discernibility']:,}",
     }
-    figures |= _of_the_method(release)
+    told |= _of_the_method(release)
     asked = cost.get("queries")
     if asked and asked["answered"]:
         noun = "query" if asked["answered"] == 1 else "queries"
-        figures[f"{asked['answered']:,} {noun}, relative error"] = (
+        told[f"{asked['answered']:,} {noun}, relative error"] = (
             f"{asked['mean_relative_error']:.1%} on average, "
             f"{asked['median_relative_error']:.1%} median"
         )
-    return _pairs(figures)
+    return figures(told.items(), first=False)
 
 
 def _rounding(release: Release) -> dict[str, str]:
@@ -532,7 +533,7 @@ def _risks(release: Release) -> RenderableType:
         )
     if not found:
         return Text("Not told.")
-    table = _table("attacker", ("before", "right"), ("after", "right"), "by")
+    table = listed(("attacker", ">before", ">after", "by"))
     if linked and release.k:
         rows = "all rows" if linked["m"] == "all" else counted(linked["m"], "row")
         known = f"own columns and {rows}"
@@ -562,21 +563,6 @@ def _ending(release: Release, besides: Mapping[str, str]) -> str:
     else:
         lines = ["Nothing was written; give -o FILE to publish."]
     return "\n".join([*lines, *(f"{what} written: {place}" for what, place in besides.items())])
-
-
-def _table(*headings: str | tuple[str, str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in headings:
-        name, side = (heading, "left") if isinstance(heading, str) else heading
-        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
-    return table
-
-
-def _pairs(figures: dict[str, str]) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for name, value in figures.items():
-        table.add_row(name, value)
-    return table
 
 
 def _numbers(figures: Any) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
@@ -20,7 +19,7 @@ from sfumato.cli._options import (
     option,
     setting,
 )
-from sfumato.cli._running import Run, verb
+from sfumato.cli._running import Run, figures, listed, verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
@@ -70,12 +69,8 @@ def datasets(
 
 
 def _all(found: Listing) -> RenderableType:
-    lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("name", "rows", "columns", "licence"):
-        lines.add_column(heading, justify="right" if heading in ("rows", "columns") else "left")
-    for one in found.datasets:
-        lines.add_row(one.name, f"{one.rows:,}", str(one.columns), one.licence)
-    return lines
+    rows = ((one.name, f"{one.rows:,}", str(one.columns), one.licence) for one in found.datasets)
+    return listed(("name", ">rows", ">columns", "licence"), rows)
 
 
 def _one(found: Dataset) -> str:
@@ -193,17 +188,12 @@ def paper(
 
 
 def _papers(found: Shelf) -> RenderableType:
-    lines = Table.grid(padding=(0, 2))
-    for name, title in found.papers.items():
-        lines.add_row(name, title)
-    return lines
+    return figures(found.papers.items(), first=False)
 
 
 def _reproduction(done: Reproduction) -> RenderableType:
     styles = {"exact": "green", "within noise": "green", "differs": "red"}
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("in the paper", "paper says", "here", "verdict", "why different"):
-        table.add_column(heading, overflow="fold")
+    table = listed(("in the paper", "paper says", "here", "verdict", "why different"))
     for cell in done.cells:
         verdict = Text(cell.verdict, style=styles.get(cell.verdict, "dim"))
         table.add_row(cell.where, cell.says, cell.here, verdict, cell.why)

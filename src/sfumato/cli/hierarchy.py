@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from sfumato.cli._options import Columns, Force, argument, examples, flag, new_app, option, setting
-from sfumato.cli._running import Run, table_verb, verb
+from sfumato.cli._running import Run, listed, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.results import Result
 from sfumato.wording import counted
@@ -30,15 +28,15 @@ app = new_app(help="Look at generalization hierarchies, and make them.", no_args
 WAYS = "Ways to cut"
 
 
-Kind = StrEnum("Kind", ["auto", "intervals", "frequency", "prefixes", "dates", "order", "flat"])
+Kind = Literal["auto", "intervals", "frequency", "prefixes", "dates", "order", "flat"]
 """Ways to make a hierarchy."""
 _USED_BY = {
-    "width": (Kind.intervals,),
-    "count": (Kind.intervals, Kind.frequency),
-    "edges": (Kind.intervals,),
-    "keep": (Kind.prefixes,),
-    "levels": (Kind.dates,),
-    "fanout": (Kind.intervals, Kind.frequency, Kind.order),
+    "width": ("intervals",),
+    "count": ("intervals", "frequency"),
+    "edges": ("intervals",),
+    "keep": ("prefixes",),
+    "levels": ("dates",),
+    "fanout": ("intervals", "frequency", "order"),
 }
 """The ways of making a hierarchy that look at each option."""
 
@@ -95,7 +93,7 @@ def make(
     ] = None,
     kind: Annotated[
         Kind, setting("--kind", "How to make them; [bold]auto[/bold] looks at values.")
-    ] = Kind.auto,
+    ] = "auto",
     width: Annotated[
         float | None, setting("--width", "Width of the finest intervals.", WAYS)
     ] = None,
@@ -192,11 +190,11 @@ def _build(
     """The hierarchy asked for, and why it is as it is."""
     import sfumato.hierarchy as builders
 
-    if kind is Kind.auto:
+    if kind == "auto":
         return builders.infer(name, values, counts)
-    asked = "as asked: " + kind.value
+    asked = "as asked: " + kind
     fanout = options["fanout"] or 2
-    if kind is Kind.intervals:
+    if kind == "intervals":
         return (
             builders.intervals(
                 values,
@@ -208,7 +206,7 @@ def _build(
             ),
             asked,
         )
-    if kind is Kind.frequency:
+    if kind == "frequency":
         if options["count"] is None:
             raise ParameterError("--kind frequency needs --count", remedy="E.g. --count 8")
         return (
@@ -217,12 +215,12 @@ def _build(
             ),
             asked,
         )
-    if kind is Kind.prefixes:
+    if kind == "prefixes":
         return builders.prefixes(values, keep=options["keep"]), asked
-    if kind is Kind.dates:
+    if kind == "dates":
         levels = options["levels"] or builders.CALENDAR[1:]
         return builders.dates(values, levels, name=name), asked
-    if kind is Kind.order:
+    if kind == "order":
         return builders.neighbours(values, fanout), asked
     return builders.flat(values), asked
 
@@ -239,9 +237,7 @@ def _numbers(text: str | None, option: str, kind: Callable[[str], Any]) -> list[
 
 
 def _listing(made: Made) -> RenderableType:
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("column", "values", "height", "labels a level", "why", "file"):
-        drawn.add_column(title, header_style="bold", overflow="fold")
+    drawn = listed(("column", "values", "height", "labels a level", "why", "file"))
     for found in made.hierarchies:
         drawn.add_row(
             found.name,

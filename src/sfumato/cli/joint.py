@@ -7,9 +7,8 @@ import math
 import secrets
 import sys
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -49,18 +48,12 @@ OutputFile = Annotated[str, option("--output -o FILE", "Where to write.")]
 AgreementFile = Annotated[str, option("--agreement -a FILE", "The study's agreement (TOML).")]
 
 
-class MatrixChoice(StrEnum):
-    """Kind of random matrix."""
-
-    orthonormal = "orthonormal"
-    gaussian = "gaussian"
+MatrixChoice = Literal["orthonormal", "gaussian"]
+"""Kind of random matrix."""
 
 
-class KernelChoice(StrEnum):
-    """What is computed of a row and the matrix."""
-
-    linear = "linear"
-    gaussian = "gaussian"
+KernelChoice = Literal["linear", "gaussian"]
+"""What is computed of a row and the matrix."""
 
 
 @app.command(
@@ -114,8 +107,8 @@ def agreement(
     ] = None,
     matrix: Annotated[
         MatrixChoice, setting("--matrix", "Random matrix: gaussian as in the paper.")
-    ] = MatrixChoice.orthonormal,
-    kernel: Annotated[KernelChoice, setting("--kernel", "Row-wise kernel.")] = KernelChoice.linear,
+    ] = "orthonormal",
+    kernel: Annotated[KernelChoice, setting("--kernel", "Row-wise kernel.")] = "linear",
     seed: Annotated[
         str | None, option("--seed TEXT", "Seed of the random matrix; drawn if not given.")
     ] = None,
@@ -159,8 +152,8 @@ def agreement(
         Projection(
             seed or secrets.token_hex(16),
             max(1, width - 1) if dimensions is None else dimensions,
-            matrix.value,
-            kernel.value,
+            matrix,
+            kernel,
             rounding=rounding,
         ),
     )
@@ -168,11 +161,8 @@ def agreement(
     run.show(Agreed.of(agreed, str(target)), view_agreement)
 
 
-class Protect(StrEnum):
-    """What the attack must not make certain."""
-
-    rows = "rows"
-    cells = "cells"
+Protect = Literal["rows", "cells"]
+"""What the attack must not make certain."""
 
 
 @app.command(
@@ -204,7 +194,7 @@ def share(
     protect: Annotated[
         Protect,
         setting("--protect", "What nobody may be able to recover: whole rows, or any cell."),
-    ] = Protect.rows,
+    ] = "rows",
     publish_anyway: Annotated[
         bool, flag("--publish-anyway", "Write the share even if rows can be recovered from it.")
     ] = False,
@@ -256,7 +246,7 @@ def share(
         institution or target.name.split(".")[0],
         renamed={wanted: own for wanted, own in names.items() if wanted and own},
         rounding=rounding,
-        protect=protect.value,
+        protect=protect,
         publish_anyway=publish_anyway,
         allow_constant=allow_constant,
         attack_rows=attack_rows,
@@ -272,15 +262,11 @@ def share(
     run.show(told, view_share)
 
 
-class Model(StrEnum):
-    """What is fitted."""
-
-    cox = "cox"
-    svm = "svm"
-    logistic = "logistic"
+Model = Literal["cox", "svm", "logistic"]
+"""What is fitted."""
 
 
-TiesChoice = StrEnum("TiesChoice", ["efron", "breslow"])
+TiesChoice = Literal["efron", "breslow"]
 """Treatment of equal event times."""
 
 
@@ -378,9 +364,7 @@ def fit(
     horizon: Annotated[
         float | None, option("--horizon T", "Survival beyond T is what classifiers predict.")
     ] = None,
-    ties: Annotated[
-        TiesChoice, setting("--ties", "How equal event times are treated.")
-    ] = TiesChoice.efron,
+    ties: Annotated[TiesChoice, setting("--ties", "How equal event times are treated.")] = "efron",
     exact: Annotated[bool, flag("--exact", "Fit all columns exactly.", EXACT)] = False,
     agreement: Annotated[
         str | None, option("--agreement -a FILE", "The agreement; shares are checked against it.")
@@ -401,7 +385,7 @@ def fit(
     if agreement is not None:
         require_file(agreement, "the agreement")
     weighed = dict(parse_weights(institution_weights))
-    settings: dict[str, Any] = {"penalty": penalty, "ties": ties.value, "horizon": horizon}
+    settings: dict[str, Any] = {"penalty": penalty, "ties": ties, "horizon": horizon}
     if exact:
         parties = party.parties(run)
         if agreement is None or len(sources) != 1:
@@ -413,7 +397,7 @@ def fit(
         found = fit_exact(
             run.table,
             read_agreement(agreement),
-            model.value,
+            model,
             parties=parties,
             weight=weighed.get(party.name or "", 1.0),
             precision=party.precision,
@@ -429,9 +413,7 @@ def fit(
                 "shares are projected and rounded: what is fitted on them has no covariance",
                 remedy="Fit with --exact, or leave --covariance out.",
             )
-        found = _fit_shares(
-            sources, agreement, model.value, institution_weights=weighed, **settings
-        )
+        found = _fit_shares(sources, agreement, model, institution_weights=weighed, **settings)
     write_model(found, target)
     run.show(Fitted(found, str(target)), view_fit)
 
@@ -631,7 +613,7 @@ def evaluate(
     ] = None,
     protect: Annotated[
         Protect, setting("--protect", "What a safe step protects: whole rows, or any cell.")
-    ] = Protect.rows,
+    ] = "rows",
     candidates: Annotated[
         int, setting("--candidates", "Matrices among which the best is chosen.", min=1, max=1000)
     ] = 1,
@@ -657,7 +639,7 @@ def evaluate(
         splits=splits,
         dimensions=None if dimensions is None else _whole_numbers(dimensions),
         rounding=rounding,
-        protect=protect.value,
+        protect=protect,
         candidates=candidates,
         seed=seed,
         budget=run.budget,

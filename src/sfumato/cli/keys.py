@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
     Beta,
     Columns,
     MaxSize,
-    Measure,
     Measuring,
     Person,
     Seed,
@@ -27,7 +24,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
+from sfumato.cli._running import Run, Stream, figures, read_as_stream, table_verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted, noun
 
@@ -43,7 +40,7 @@ app = new_app()
 SAMPLING = "Sampling"
 
 
-Unit = StrEnum("Unit", ["rows", "pairs"])
+Unit = Literal["rows", "pairs"]
 """What a sample is made of."""
 
 
@@ -61,7 +58,7 @@ def key(
     run: Run,
     columns: Columns = None,
     person: Person = None,
-    measure: Measuring = Measure.key,
+    measure: Measuring = "key",
     beta: Beta = None,
     weights: Weights = None,
     proven: Annotated[bool, flag("--proven", "Find the minimum and prove that it is one.")] = False,
@@ -77,7 +74,7 @@ def key(
     delta: Annotated[
         float, setting("--delta SHARE", "Probability with which the promise may fail.", SAMPLING)
     ] = 0.01,
-    by: Annotated[Unit, setting("--by", "What to sample.", SAMPLING)] = Unit.rows,
+    by: Annotated[Unit, setting("--by", "What to sample.", SAMPLING)] = "rows",
     sample: Annotated[
         int | None,
         option("--sample N", "Draw N rows or pairs instead of what the promise needs.", SAMPLING),
@@ -101,18 +98,18 @@ def key(
     """
     from sfumato.quasi.key import minimum_key
 
-    once = eps is not None and not verify and (measure != Measure.distinct or sample is not None)
+    once = eps is not None and not verify and (measure != "distinct" or sample is not None)
     read_as_stream(run, stream, once=once)
     found = minimum_key(
         run.table,
         columns=run.columns(columns),
-        measure=measure.value,
+        measure=measure,
         eps=eps,
         delta=delta,
         beta=beta,
         weights=parse_weights(weights),
         proven=proven,
-        by=by.value,
+        by=by,
         sample=sample,
         max_size=max_size,
         verify=verify,
@@ -128,9 +125,7 @@ def key(
 def view_key(found: Key) -> RenderableType:
     """The column set as a person reads it."""
     title = Text(", ".join(found.columns) or "no columns at all", style="bold")
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(justify="right", style="bold")
-    lines.add_column()
+    lines = figures()
     weight = "" if found.weight == found.size else f", weight {found.weight:g}"
     lines.add_row(f"{found.size}", f"column{'s' if found.size != 1 else ''}{weight}")
     if found.proven_minimum:
@@ -187,16 +182,10 @@ def _verdict_of_key(found: Key) -> str:
 SHOWN_KEYS = 40
 
 
-class Method(StrEnum):
-    """How the sets are searched for."""
-
-    auto = "auto"
-    depth_first = "depth-first"
-    levelwise = "levelwise"
-    pruned = "pruned"
-    iterative = "iterative"
-    hitting_set = "hitting-set"
-    agree_sets = "agree-sets"
+Method = Literal[
+    "auto", "depth-first", "levelwise", "pruned", "iterative", "hitting-set", "agree-sets"
+]
+"""How the sets are searched for."""
 
 
 @app.command(
@@ -211,10 +200,10 @@ def keys(
     run: Run,
     columns: Columns = None,
     person: Person = None,
-    measure: Measuring = Measure.key,
+    measure: Measuring = "key",
     beta: Beta = None,
     max_size: MaxSize = None,
-    method: Annotated[Method, setting("--method", "How to search; all agree.")] = Method.auto,
+    method: Annotated[Method, setting("--method", "How to search; all agree.")] = "auto",
     expand: Annotated[
         bool, flag("--expand", "Name a set for every choice of columns that say the same.")
     ] = False,
@@ -240,10 +229,10 @@ def keys(
     found = minimal_keys(
         run.table,
         columns=run.columns(columns),
-        measure=measure.value,
+        measure=measure,
         beta=beta,
         max_size=max_size,
-        method=method.value,
+        method=method,
         expand=expand,
         delta=delta,
         samples=None if samples is None else _sizes(samples),
@@ -422,14 +411,14 @@ def uniques(
 
 def view_uniques(found: Uniques) -> RenderableType:
     """The exposed rows as a person reads them."""
-    sizes = Table.grid(padding=(0, 2))
+    sizes = figures(first=False)
     for item in found.by_size:
         sizes.add_row(
             f"{item['rows']:>10,}",
             f"rows are alone on {item['size']} column{'s' if item['size'] > 1 else ''}"
             f" ({item['uniques']:,} minimal sets)",
         )
-    strength = Table.grid(padding=(0, 2))
+    strength = figures(first=False)
     for name, share in sorted(found.columns.items(), key=lambda item: -item[1])[:12]:
         if share:
             strength.add_row(name, f"{share:>6.1%}", "█" * round(30 * share))
@@ -457,7 +446,7 @@ def _exposed(found: Uniques) -> str:
 
 
 def _rows(found: Uniques) -> RenderableType:
-    rows = Table.grid(padding=(0, 2))
+    rows = figures(first=False)
     for item in found.riskiest:
         counts = ", ".join(
             f"{count} of {size}" for size, count in enumerate(item.by_size, start=1) if count

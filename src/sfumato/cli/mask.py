@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
@@ -25,7 +23,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
+from sfumato.cli._running import Run, Stream, figures, listed, read_as_stream, table_verb
 from sfumato.errors import ParameterError
 from sfumato.files import read_text
 from sfumato.wording import counted
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 app = new_app()
 
 
-Measure = StrEnum("Measure", ["distinct", "separation"])
+Measure = Literal["distinct", "separation"]
 """What must stay small."""
 
 
@@ -57,7 +55,7 @@ def mask(
             "The largest ratio published columns may have; 0.2 distinct: five alike.",
         ),
     ],
-    measure: Annotated[Measure, setting("--measure", "Which ratio.")] = Measure.distinct,
+    measure: Annotated[Measure, setting("--measure", "Which ratio.")] = "distinct",
     weights: Weights = None,
     publish: Annotated[
         list[str] | None, option("--publish A,B,…", "Columns published in any case.")
@@ -92,7 +90,7 @@ def mask(
     known = run.table.columns
     release = mask_table(
         run.table,
-        measure=measure.value,
+        measure=measure,
         beta=beta,
         weights=parse_weights(weights),
         must_publish=split_columns(publish, known) or (),
@@ -113,7 +111,7 @@ def view_mask(release: Release) -> RenderableType:
     """What is published, what not, and why."""
     details = release.details
     published, dropped = details["published"], details["dropped"]
-    lines = Table.grid(padding=(0, 2))
+    lines = figures(first=False)
     for name in dropped:
         why = details["why"].get(name, "")
         if isinstance(why, tuple):
@@ -229,9 +227,7 @@ def _day(text: str | None) -> dt.date | None:
 
 def view_safe_harbor(release: Release) -> RenderableType:
     """The release as a person reads it."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("column", "law", "what was done", "why"):
-        table.add_column(heading)
+    table = listed(("column", "law", "what was done", "why"))
     for column in release.details["columns"]:
         style = "yellow" if column["undecided"] else None
         table.add_row(

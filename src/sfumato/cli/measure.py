@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
@@ -23,7 +22,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, table_verb
+from sfumato.cli._running import Run, figures, listed, table_verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
@@ -62,9 +61,7 @@ def measure(
 
 def view_measures(found: Measures, wild: bool = False) -> RenderableType:
     """The measures as a person reads them."""
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(justify="right", style="bold")
-    lines.add_column()
+    lines = figures()
     lines.add_row(f"{found.rows:,}", "rows")
     who, of, each = "rows", "", "row"
     alone = found.unique_rows
@@ -197,10 +194,7 @@ def risk(
 def view_risk(found: Risk, wild: bool = False) -> RenderableType:
     """The risks as a person reads them, before and after."""
     sides = [found] if found.after is None else [found, found.after]
-    lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    lines.add_column("")
-    for side in ("before", "after")[: len(sides)] if len(sides) > 1 else ("",):
-        lines.add_column(side, justify="right", header_style="bold")
+    lines = listed(("", ">before", ">after") if len(sides) > 1 else ("", ">"))
     who = "rows" if found.persons is None else "persons"
     for label, cells in (
         ("prosecutor (highest)", [_share(side.prosecutor) for side in sides]),
@@ -343,15 +337,12 @@ def _alike(found: Utility) -> list[tuple[str, str]]:
 
 def view_utility(found: Utility) -> RenderableType:
     """The measures as a person reads them."""
-    columns = Table.grid(padding=(0, 2))
-    columns.add_column()
-    columns.add_column(justify="right")
-    columns.add_column(justify="right")
-    columns.add_row("column", "precision lost", "distribution moved", style="bold")
-    for name, lost in found.columns.items():
-        columns.add_row(name, f"{lost:.2%}", f"{found.distribution[name]:.2%}")
-    figures = Table.grid(padding=(0, 2))
-    for name, value in (
+    moved = found.distribution
+    columns = listed(
+        ("column", ">precision lost", ">distribution moved"),
+        ((name, f"{lost:.2%}", f"{moved[name]:.2%}") for name, lost in found.columns.items()),
+    )
+    told = [
         ("normalized certainty penalty", f"{found.certainty_penalty:.4f}"),
         ("entropy lost", f"{found.non_uniform_entropy:.1%}"),
         ("average class size", f"{found.average_class_size:.1f}"),
@@ -365,6 +356,5 @@ def view_utility(found: Utility) -> RenderableType:
         *_of_pair(found),
         ("rows left out", f"{found.suppressed_rows:,}"),
         ("cells that tell nothing", f"{found.suppressed_cells:,}"),
-    ):
-        figures.add_row(name, value)
-    return Group(Text("What it cost", style="bold"), columns, "", figures)
+    ]
+    return Group(Text("What it cost", style="bold"), columns, "", figures(told, first=False))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -50,17 +49,17 @@ _TLS = "--cert alice.crt --key alice.key --peer-cert bob.crt"
 _MEETING = "Meeting the other party"
 
 
-Me = StrEnum("Me", ["alice", "bob"])
+Me = Literal["alice", "bob"]
 """Which of the two this side is."""
-Division = StrEnum("Division", ["rows", "cells"])
+Division = Literal["rows", "cells"]
 """How the table is divided between the two."""
-Score = StrEnum("Score", ["burnside", "stirling"])
+Score = Literal["burnside", "stirling"]
 """How nets are scored."""
-Arithmetic = StrEnum("Arithmetic", ["fast", "paper"])
+Arithmetic = Literal["fast", "paper"]
 """How trees and nets are computed."""
-Backend = StrEnum("Backend", ["ot", "paillier"])
+Backend = Literal["ot", "paillier"]
 """How numbers of the two sides are multiplied."""
-Scaling = StrEnum("Scaling", ["whole", "table", "exact", "statistical"])
+Scaling = Literal["whole", "table", "exact", "statistical"]
 """How n becomes n · ln 2."""
 _PAPER = "As in Ryger, Kardes & Wright"
 
@@ -101,8 +100,7 @@ class MeetingOptions:
         """The meeting, checked."""
         from sfumato.secure import Meeting
 
-        given = {**vars(self), "me": self.me.value}
-        return Meeting(**given, budget=run.budget)
+        return Meeting(**vars(self), budget=run.budget)
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class Agreement:
             "Each side has whole [bold]rows[/bold], or both have the same rows in the same "
             "order and each some [bold]cells[/bold]: an empty cell is the other side's.",
         ),
-    ] = Division.rows
+    ] = "rows"
     schema: Annotated[
         str | None, option("--schema FILE", "Columns and categories both agreed on (JSON).")
     ] = None
@@ -175,22 +173,19 @@ class Agreement:
         """What `sfumato.secure` takes; shows what would be told if nobody agreed to tell it."""
         from sfumato.secure import read_schema, told_categories
 
-        split: Any = self.split.value
         if self.schema is None and not self.share_categories:
-            told = told_categories(run.table, columns, split=split, max_values=self.max_values)
+            told = told_categories(run.table, columns, split=self.split, max_values=self.max_values)
             run.show(told, view_categories)
         return {
+            **vars(self),
             "columns": columns,
-            "split": split,
             "schema": None if self.schema is None else read_schema(self.schema),
-            "share_categories": self.share_categories,
-            "max_values": self.max_values,
         }
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How trees and nets are computed: fast, or as in the paper."""
+    """How trees and nets are computed: fast, or as in the paper; named as `sfumato.secure` does."""
 
     setting: Annotated[
         Arithmetic,
@@ -200,7 +195,7 @@ class Setting:
             "encryption; hundreds of times slower.",
             _PAPER,
         ),
-    ] = Arithmetic.fast
+    ] = "fast"
     terms: Annotated[
         int | None, option("--terms K", "Terms of the series, with --setting paper.", _PAPER)
     ] = None
@@ -212,11 +207,6 @@ class Setting:
             _PAPER,
         ),
     ] = None
-
-    def settings(self) -> dict[str, Any]:
-        """As `sfumato.secure` takes them."""
-        backend = None if self.backend is None else self.backend.value
-        return {"setting": self.setting.value, "terms": self.terms, "backend": backend}
 
 
 @app.command(epilog=examples("sfumato party keys alice", "sfumato party keys bob --folder keys"))
@@ -270,7 +260,7 @@ def log(
         setting(
             "--backend", "How the polynomial is evaluated: ot, or paillier as in the paper.", _PAPER
         ),
-    ] = Backend.ot,
+    ] = "ot",
     scaling: Annotated[
         Scaling | None,
         option(
@@ -301,8 +291,8 @@ def log(
             bits=bits,
             terms=terms,
             precision=precision,
-            backend=backend.value,
-            scaling=None if scaling is None else scaling.value,
+            backend=backend,
+            scaling=scaling,
         ),
     )
     run.show(outcome, view_logarithms)
@@ -355,7 +345,7 @@ def id3(
             max_depth=max_depth,
             min_rows=min_rows,
             fine=fine,
-            **setting.settings(),
+            **vars(setting),
             **agreement.settings(run, run.columns(columns)),
         ),
     )
@@ -397,7 +387,7 @@ def bayes(
             "Yang & Wright's score by Burnside's formula for factorials, or by Stirling's as "
             "they have it: that favours combinations that never occur.",
         ),
-    ] = Score.burnside,
+    ] = "burnside",
 ) -> None:
     """Which columns depend on which: the Bayes net of both sides' rows, as if pooled (K2).
 
@@ -415,8 +405,8 @@ def bayes(
             peer=peer,
             order=split_columns(order, run.table.columns),
             max_parents=max_parents,
-            score=score.value,
-            **setting.settings(),
+            score=score,
+            **vars(setting),
             **agreement.settings(run, run.columns(columns)),
         ),
     )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import (
@@ -25,7 +23,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, table_verb, verb
+from sfumato.cli._running import Run, figures, listed, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
@@ -40,20 +38,12 @@ app = new_app()
 PLAN = "The plan"
 
 
-class Counting(StrEnum):
-    """How the values of a column set are counted."""
-
-    product = "product"
-    joint = "joint"
-    estimate = "estimate"
+Counting = Literal["product", "joint", "estimate"]
+"""How the values of a column set are counted."""
 
 
-class Repairing(StrEnum):
-    """How the plan is made to hold on the data."""
-
-    bound = "bound"
-    estimate = "estimate"
-    none = "none"
+Repairing = Literal["bound", "estimate", "none"]
+"""How the plan is made to hold on the data."""
 
 
 @app.command(
@@ -96,7 +86,7 @@ def population(
     ] = None,
     distinct: Annotated[
         Counting, setting("--distinct", "How the values of several columns together are counted.")
-    ] = Counting.product,
+    ] = "product",
     max_size: Annotated[
         int | None, option("--max-size N", "Only sets of at most N columns.")
     ] = None,
@@ -114,7 +104,7 @@ def population(
             "Coarsen until the promise is proven on the data, likely, or not at all.",
             PLAN,
         ),
-    ] = Repairing.bound,
+    ] = "bound",
     pad_zip: Annotated[
         bool, flag("--pad-zip", "Put back leading zeros that ZIP codes lost.", PLAN)
     ] = False,
@@ -146,11 +136,11 @@ def population(
         beta=beta,
         alpha=alpha,
         domains=parse_domains(domains),
-        distinct=distinct.value,
+        distinct=distinct,
         max_size=max_size,
         weights=parse_weights(weights),
         hierarchies=hierarchies,
-        repair=repair.value,
+        repair=repair,
         person=person,
         keep=run.columns(keep) or (),
         pad_zip=pad_zip,
@@ -227,11 +217,9 @@ def _headline(found: PopulationReport) -> str:
 
 
 def _sets(found: PopulationReport) -> RenderableType:
-    table = Table(box=None, pad_edge=False, header_style="bold")
     everybody = found.whole.bound is None
-    expected = [] if everybody else ["expected"]
-    for heading in ("columns", "values D", *expected, "unique here", "people per value"):
-        table.add_column(heading, justify="left" if heading == "columns" else "right")
+    expected = () if everybody else (">expected",)
+    table = listed(("columns", ">values D", *expected, ">unique here", ">people per value"))
     rows = [found.whole, *(s for s in found.sets[:12] if s.columns != found.whole.columns)]
     for one in rows:
         table.add_row(
@@ -290,9 +278,7 @@ def _uniques(found: PopulationReport) -> RenderableType:
 
 def _plan(found: PopulationReport) -> RenderableType:
     plan = found.plan
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("column", "values", "may keep", "plan"):
-        table.add_column(heading, justify="right" if heading in ("values", "may keep") else "left")
+    table = listed(("column", ">values", ">may keep", "plan"))
     for column in plan.columns:
         table.add_row(column.column, f"{column.domain:,}", f"{column.distinct:,}", column.action)
     verdict = (
@@ -310,11 +296,7 @@ def _plan(found: PopulationReport) -> RenderableType:
 
 def view_release(release: Release) -> RenderableType:
     """A written release as a person reads it."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("column")
-    table.add_column("what was done")
-    for name, action in release.column_actions.items():
-        table.add_row(name, action)
+    table = listed(("column", "what was done"), release.column_actions.items())
     parts: list[RenderableType] = [
         Text.assemble("Written and verified: ", (str(release.output), "bold")),
         "",
@@ -421,9 +403,7 @@ def attack(
 
 def view_attack(found: AttackResult) -> RenderableType:
     """The outcome as a person reads it."""
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(justify="right", style="bold")
-    lines.add_column()
+    lines = figures()
     share, people = max(found.released, 1), found.counted == "people"
     persons = found.released_as == "people"
     released = "people, each by the row of theirs that matches fewest," if persons else "rows"
