@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand
 
 from sfumato import fields
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError
 from sfumato.files import read_text, require_folder
 
 READING = "Reading the table"
@@ -295,30 +295,11 @@ def parse_kinds(given: Sequence[str] | None) -> dict[str, str]:
     >>> parse_kinds(["seen=date,income=number:comma"])
     {'seen': 'date', 'income': 'number:comma'}
     """
-    kinds: dict[str, str] = {}
-    for text in given or ():
-        if text.endswith(".toml"):
-            try:
-                read = tomllib.loads(read_text(text, "what to parse"))
-            except tomllib.TOMLDecodeError as error:
-                raise ParameterError(
-                    f"this is not TOML: {error}",
-                    where=text,
-                    remedy='Write [parse] and seen = "date".',
-                ) from error
-            kinds |= {str(name): str(kind) for name, kind in read.get("parse", read).items()}
-            continue
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            name, separator, kind = part.rpartition("=")
-            if not separator or not name:
-                raise ParameterError(
-                    "what to parse could not be read", remedy="Write e.g. --parse seen=date."
-                )
-            kinds[name] = kind
-    return kinds
+    told = _entries(given, "what to parse", "--parse seen=date", '[parse]\nseen = "date"')
+    return {name: str(kind) for name, kind in told}
 
 
-def parse_weights(given: Sequence[str] | None) -> Mapping[str, float]:
+def parse_weights(given: Sequence[str] | None) -> dict[str, float]:
     """Weights from ``name=number`` lists or a TOML file (its table ``[weights]``, or its top).
 
     Examples
@@ -326,44 +307,76 @@ def parse_weights(given: Sequence[str] | None) -> Mapping[str, float]:
     >>> parse_weights(["age=2,zip=0.5"])
     {'age': 2.0, 'zip': 0.5}
     """
-    weights: dict[str, float] = {}
+    what, example = "the weights", "--weights age=2,zip=0.5"
+    told = _entries(given, what, example, "[weights]\nage = 2")
+    return {name: _number(weight, what, example) for name, weight in told}
+
+
+def parse_domains(given: Sequence[str] | None) -> dict[str, int]:
+    """Domain sizes from ``name=number`` lists.
+
+    Examples
+    --------
+    >>> parse_domains(["age=60,zip=1e5"])
+    {'age': 60, 'zip': 100000}
+    """
+    what, example = "the domain sizes", "--domains age=60,zip=1e5"
+    told = _entries(given, what, example)
+    return {name: int(_number(size, what, example)) for name, size in told}
+
+
+def parse_numbers(text: str | None, usage: str, kind: Callable[[str], Any] = float) -> Any:
+    """Numbers with commas between them; `usage` is an example.
+
+    Examples
+    --------
+    >>> parse_numbers("1,2", "--dimensions 1,2,3", int)
+    [1, 2]
+    """
+    try:
+        return None if text is None else [kind(number) for number in text.split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"{usage.split()[0]} needs numbers", remedy=f"Write e.g. {usage}."
+        ) from None
+
+
+def _entries(
+    given: Sequence[str] | None, what: str, example: str, toml: str | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Entries of ``name=value`` lists, or of TOML files: of the table that `toml` begins with."""
     for text in given or ():
-        if text.endswith(".toml"):
-            weights |= _from_file(Path(text))
+        if toml is not None and text.endswith(".toml"):
+            yield from _read_table(text, what, toml).items()
             continue
         for part in filter(None, (part.strip() for part in text.split(","))):
-            name, separator, number = part.rpartition("=")
-            weights[name] = _number(name, number, bool(separator))
-    return weights
+            name, sign, value = part.rpartition("=")
+            if not sign or not name:
+                raise ParameterError(f"{what} could not be read", remedy=f"Write e.g. {example}.")
+            yield name, value
 
 
-def _number(name: str, text: str, has_name: bool) -> float:
+def _read_table(path: str, what: str, example: str) -> dict[str, Any]:
+    """A table of a TOML file, or its top."""
     try:
-        if has_name and name:
-            return float(text)
-    except ValueError:
-        pass
-    raise ParameterError("a weight could not be read", remedy="Write e.g. --weights age=2,zip=0.5")
-
-
-def _from_file(path: Path) -> dict[str, float]:
-    try:
-        content = tomllib.loads(read_text(path, "the weights"))
+        content = tomllib.loads(read_text(path, what))
     except tomllib.TOMLDecodeError as error:
-        raise SourceError(
-            f"this is no TOML: {error}", where=str(path), remedy="Write e.g.\n[weights]\nage = 2"
-        ) from None
-    table = content.get("weights", content)
-    if not isinstance(table, dict) or not all(
-        isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        for weight in table.values()
-    ):
         raise ParameterError(
-            "the weights must be a table of numbers",
-            where=str(path),
-            remedy="Write e.g.\n[weights]\nage = 2",
-        )
-    return {name: float(weight) for name, weight in table.items()}
+            f"this is not TOML: {error}", where=path, remedy=f"Write e.g.\n{example}"
+        ) from None
+    found = content.get(example.partition("]")[0].removeprefix("["), content)
+    if not isinstance(found, dict):
+        raise ParameterError(f"{what} must be a table", where=path, remedy=f"Write e.g.\n{example}")
+    return found
+
+
+def _number(value: Any, what: str, example: str) -> float:
+    try:
+        if not isinstance(value, bool):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise ParameterError(f"{what} could not be read", remedy=f"Write e.g. {example}.")
 
 
 def new_file(path: str, force: bool, *taken: str | None) -> Path:
@@ -483,7 +496,7 @@ def _read(one: fields.Parameter, value: Any, known: Sequence[str]) -> Any:
         return split_columns(value, known)
     if get_origin(one.kind) is Mapping:
         try:
-            return dict(parse_weights(value)) or None
+            return parse_weights(value) or None
         except ParameterError:
             told = f"{one.field.flag} {one.field.metavar}"
             raise ParameterError(

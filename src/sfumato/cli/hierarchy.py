@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +11,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
-from sfumato.cli._options import Columns, Force, argument, examples, flag, new_app, option, setting
+from sfumato.cli._options import (
+    Columns,
+    Force,
+    argument,
+    examples,
+    flag,
+    new_app,
+    option,
+    parse_numbers,
+    setting,
+)
 from sfumato.cli._running import Run, listed, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.results import Result
@@ -126,8 +136,8 @@ def make(
     options = {
         "width": width,
         "count": count,
-        "edges": _numbers(edges, "--edges", float),
-        "keep": _numbers(keep, "--keep", int),
+        "edges": parse_numbers(edges, "--edges 30,50,70"),
+        "keep": parse_numbers(keep, "--keep 3,2", int),
         "levels": None if levels is None else [part.strip() for part in levels.split(",")],
         "fanout": fanout,
     }
@@ -223,17 +233,6 @@ def _build(
     if kind == "order":
         return builders.neighbours(values, fanout), asked
     return builders.flat(values), asked
-
-
-def _numbers(text: str | None, option: str, kind: Callable[[str], Any]) -> list[Any] | None:
-    if text is None:
-        return None
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise ParameterError(
-            f"{option} needs numbers", remedy=f"Write e.g. {option} 3,2."
-        ) from None
 
 
 def _listing(made: Made) -> RenderableType:

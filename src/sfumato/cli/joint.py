@@ -23,6 +23,7 @@ from sfumato.cli._options import (
     new_app,
     new_file,
     option,
+    parse_numbers,
     parse_pairs,
     parse_weights,
     setting,
@@ -45,6 +46,9 @@ app = new_app(
 EXACT = "Exact fit (--exact): all parties at once, under secret sharing"
 
 OutputFile = Annotated[str, option("--output -o FILE", "Where to write.")]
+Horizon = Annotated[
+    float | None, option("--horizon T", "Survival beyond T is what classifiers predict.")
+]
 AgreementFile = Annotated[str, option("--agreement -a FILE", "The study's agreement (TOML).")]
 
 
@@ -80,9 +84,7 @@ def agreement(
     time_max: Annotated[
         float | None, option("--time-max T", "No observation is longer (exact fits need it).")
     ] = None,
-    horizon: Annotated[
-        float | None, option("--horizon T", "Survival beyond T is what classifiers predict.")
-    ] = None,
+    horizon: Horizon = None,
     label: Annotated[
         str | None, option("--label COLUMN", "Predict this instead of survival.")
     ] = None,
@@ -361,9 +363,7 @@ def fit(
         list[str] | None,
         option("--institution-weights A=2,B=1", "How much rows of an institution count."),
     ] = None,
-    horizon: Annotated[
-        float | None, option("--horizon T", "Survival beyond T is what classifiers predict.")
-    ] = None,
+    horizon: Horizon = None,
     ties: Annotated[TiesChoice, setting("--ties", "How equal event times are treated.")] = "efron",
     exact: Annotated[bool, flag("--exact", "Fit all columns exactly.", EXACT)] = False,
     agreement: Annotated[
@@ -384,7 +384,7 @@ def fit(
     target = new_file(output, force, agreement, *sources)
     if agreement is not None:
         require_file(agreement, "the agreement")
-    weighed = dict(parse_weights(institution_weights))
+    weighed = parse_weights(institution_weights)
     settings: dict[str, Any] = {"penalty": penalty, "ties": ties, "horizon": horizon}
     if exact:
         parties = party.parties(run)
@@ -637,7 +637,7 @@ def evaluate(
         read_agreement(require_file(agreement, "the agreement")),
         train=train,
         splits=splits,
-        dimensions=None if dimensions is None else _whole_numbers(dimensions),
+        dimensions=parse_numbers(dimensions, "--dimensions 1,2,3", int),
         rounding=rounding,
         protect=protect,
         candidates=candidates,
@@ -645,15 +645,6 @@ def evaluate(
         budget=run.budget,
     )
     run.show(found, view_evaluation)
-
-
-def _whole_numbers(given: str) -> list[int]:
-    try:
-        return [int(number) for number in given.split(",")]
-    except ValueError as error:
-        raise ParameterError(
-            "values of m̄ are whole numbers", remedy="For example --dimensions 1,2,3."
-        ) from error
 
 
 @app.command(epilog=examples("sfumato joint choose *.seeds.json -a study.toml -o study-final.toml"))

@@ -20,12 +20,12 @@ from sfumato.cli._options import (
     flag,
     new_app,
     option,
+    parse_numbers,
     parse_weights,
     setting,
     split_columns,
 )
 from sfumato.cli._running import Run, Stream, figures, read_as_stream, table_verb
-from sfumato.errors import ParameterError
 from sfumato.wording import counted, noun
 
 if TYPE_CHECKING:
@@ -235,21 +235,12 @@ def keys(
         method=method,
         expand=expand,
         delta=delta,
-        samples=None if samples is None else _sizes(samples),
+        samples=parse_numbers(samples, "--samples 0.01,0.1"),
         seed=seed,
         person=person,
         budget=run.budget,
     )
     run.show(found, view_keys)
-
-
-def _sizes(given: str) -> list[float]:
-    try:
-        return [float(size) for size in given.split(",")]
-    except ValueError as error:
-        raise ParameterError(
-            "the sizes of samples are numbers", remedy="For example --samples 0.01,0.1."
-        ) from error
 
 
 def view_keys(found: MinimalKeys) -> RenderableType:
@@ -302,9 +293,7 @@ def violations(
     columns: Columns = None,
     person: Person = None,
     k: Annotated[int, setting("-k N", "Classes of fewer than N are violations.")] = 2,
-    max_size: Annotated[
-        int | None, option("--max-size N", "Only sets of at most N columns.")
-    ] = None,
+    max_size: MaxSize = None,
     order: Annotated[
         list[str] | None,
         option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,6 +10,7 @@ from rich.text import Text
 
 from sfumato.cli._options import (
     DRY,
+    MaxSize,
     Publishing,
     Seed,
     Weights,
@@ -19,6 +19,7 @@ from sfumato.cli._options import (
     flag,
     new_app,
     option,
+    parse_domains,
     parse_weights,
     setting,
     split_columns,
@@ -87,9 +88,7 @@ def population(
     distinct: Annotated[
         Counting, setting("--distinct", "How the values of several columns together are counted.")
     ] = "product",
-    max_size: Annotated[
-        int | None, option("--max-size N", "Only sets of at most N columns.")
-    ] = None,
+    max_size: MaxSize = None,
     person: Annotated[
         str | None, option("--person COLUMN", "Which rows belong to one person.")
     ] = None,
@@ -152,27 +151,6 @@ def population(
         run.show(report.release, view_release)
     else:
         run.show(report, view_population)
-
-
-def parse_domains(given: Sequence[str] | None) -> dict[str, int]:
-    """Domain sizes from ``name=number`` lists.
-
-    Examples
-    --------
-    >>> parse_domains(["age=60,zip=1e5"])
-    {'age': 60, 'zip': 100000}
-    """
-    sizes: dict[str, int] = {}
-    for text in given or ():
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            name, _, number = part.rpartition("=")
-            try:
-                sizes[name] = int(float(number))
-            except (ValueError, OverflowError) as error:
-                raise ParameterError(
-                    "a domain size could not be read", remedy="Write e.g. --domains age=60,zip=1e5"
-                ) from error
-    return sizes
 
 
 def view_population(found: PopulationReport) -> RenderableType:
