@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Browser", "Tab", "browser_or_skip"]
+__all__ = ["Browser", "Tab", "browser_or_skip", "chromium_or_skip"]
 
 FLAGS = (
     "--headless=new",
@@ -50,10 +50,15 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 def browser_or_skip(profile: Path) -> Browser:
     """A started browser; skips the test, saying so, where chromium is missing."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("NOT TESTED in a browser: chromium is not installed (package chromium)")
-    return Browser(found, profile)
+    return Browser(chromium_or_skip(), profile)
+
+
+def chromium_or_skip() -> str:
+    """The program: rather the one without windows, which does a quarter less for the same page."""
+    for name in ("chromium-headless-shell", "chromium", "chromium-browser"):
+        if (found := shutil.which(name)) is not None:
+            return found
+    pytest.skip("NOT TESTED in a browser: chromium is not installed (package chromium)")
 
 
 class Browser:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from typing import Literal
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -38,14 +40,16 @@ def look(page: Page, name: str) -> None:
     for width in (1400, 400):
         page.set_viewport_size({"width": width, "height": 900})
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            keep(
-                f"workbench/{name}-{width}-{scheme}.png",
-                lambda: page.screenshot(full_page=True, animations="disabled"),
-            )
+            keep(f"workbench/{name}-{width}-{scheme}.png", partial(_drawn, page, scheme))
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
     page.set_viewport_size({"width": 1400, "height": 900})
+
+
+def _drawn(page: Page, scheme: Literal["light", "dark"]) -> bytes:
+    page.emulate_media(color_scheme=scheme)
+    picture = page.screenshot(full_page=True, animations="disabled")
     page.emulate_media(color_scheme="light")
+    return picture
 
 
 def no_issues(page: Page, name: str) -> None:

@@ -27,6 +27,88 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SERVERS = ("spark", "postgres", "browser")
 
+REPEATED = {
+    "anonymization/test_linkable.py": {
+        "test_every_attacker_is_left_with_k_persons[some-2]": "[some-3]",
+        "test_no_attacker_learns_a_sensitive_value[some-alpha]": "[some-distinct]",
+        "test_no_attacker_learns_a_sensitive_value[some-entropy]": "[some-closeness]",
+        "test_rows_that_look_alike_are_shown_once[some-1]": "[some-all]",
+        "test_rows_that_look_alike_are_shown_once[some-2]": "[some-3]",
+        "test_the_order_of_the_input_tells_nothing[duckdb-{'m': 2, 'repeats': 'once'}]": (
+            "[duckdb-{'m': 'all'}]"
+        ),
+    },
+    "anonymization/test_threads.py": {
+        "test_shares_of_a_lattice_give_what_it_gives_as_a_whole[lattice with l]": "[lattice]",
+    },
+    "engines/test_cells_everywhere.py": {
+        "test_protected_columns_and_prices_hold_everywhere[spark]": "[postgres]",
+    },
+    "engines/test_keys_there.py": {
+        "test_keys_are_those_of_all_combinations[spark-True]": "[postgres-True]",
+    },
+    "engines/test_killed_parts.py": {
+        "test_a_client_killed_beside_postgres_leaves_no_release[solving]": "[verifying]",
+        "test_a_process_killed_out_of_core_leaves_no_release[verifying]": "[solving]",
+    },
+    "engines/test_memory_promise.py": {
+        "test_a_limit_that_cannot_be_kept_is_refused_before_rows_come[persons]": "[rows]",
+        "test_work_on_a_table_that_fits[measure]": "[mondrian]",
+    },
+    "engines/test_parts.py": {
+        "test_every_class_of_every_part_holds_enough_persons[asked0-postgres]": "[asked1-postgres]",
+        "test_every_class_of_every_part_holds_enough_persons[asked0-spark]": "[asked0-duckdb]",
+        "test_every_class_of_every_part_holds_enough_persons[asked1-spark]": "[asked1-postgres]",
+        "test_what_travels_of_persons_is_what_the_documentation_says[spark]": "[postgres]",
+    },
+    "engines/test_persons_everywhere.py": {
+        "test_dates_move_alike_everywhere[spark-among]": "[postgres-among]",
+        "test_dates_move_alike_everywhere[spark-beside]": "[duckdb-beside]",
+        "test_every_class_holds_five_persons[spark-cells]": "[spark-mondrian]",
+    },
+    "engines/test_reservoirs.py": {
+        "test_merged_rows_are_uniform_over_the_union[sizes0-800]": "[sizes1-800]",
+        "test_merged_rows_are_uniform_over_the_union[sizes2-800]": "[sizes1-800]",
+        "test_merged_rows_are_uniform_over_the_union[sizes3-800]": "[sizes1-800]",
+    },
+    "joint/test_joint_cli.py": {
+        "test_a_share_that_is_interrupted_leaves_nothing_behind[kill]": "[kill -9]",
+    },
+    "joint/test_joint_exact.py": {
+        "test_the_covariance_is_that_of_the_pooled_rows_and_opened_only_when_asked[cox]": (
+            "[stratified]"
+        ),
+    },
+    "joint/test_joint_hostile.py": {
+        "test_hostile_parties_lead_to_clean_errors[cox, three]": "[cox, three strata]",
+    },
+    "papers/test_papers.py": {
+        "test_a_quick_run_stands_on_the_page[motwani-xu]": "[fung-et-al]",
+        "test_what_differs_is_what_always_did[motwani-xu]": "[fung-et-al]",
+    },
+    "relational/test_postgres_schema.py": {
+        "test_random_houses_are_released_as_in_memory[5]": "[7]",
+    },
+    "relational/test_spark_dataset.py": {
+        "test_frames_are_released_without_keys_and_not_collected": (
+            "test_frames_are_released_together_and_not_collected"
+        ),
+    },
+    "report/test_recomputed_releases.py": {
+        "test_the_page_of_a_release[survey-full-domain]": "[demo-full-domain]",
+    },
+    "secure/test_secure_decision_tree.py": {"test_nursery": "test_tennis"},
+    "tables/test_text_roundtrip.py": {
+        "test_real_tables_survive_text[arrow-pums_oregon_calm_person]": "[arrow-adult]",
+        "test_real_tables_survive_text[pandas-pums_oregon_calm_person]": "[pandas-adult]",
+    },
+    "web/test_tree_pages.py": {
+        "test_the_command_line_repeats_a_release_with_trees_and_limits[mondrian]": "[full-domain]",
+    },
+}
+"""What takes long and asks again what another test asks: `make slow` runs it, and `make test` the
+other, which stands beside it; of the same name where only its parameters are said."""
+
 os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # certificates of one test are of one day
 
 # Everybody tries the same examples every time: nothing fails by chance. `make slow` tries all that
@@ -96,6 +178,21 @@ def fuzz_seed(request: pytest.FixtureRequest, fuzz_round: int) -> int:
     return int(request.config.getoption("--fuzz-seed")) + 10_000 * fuzz_round
 
 
+def leave_what_is_repeated(items: list[pytest.Item]) -> None:
+    """Leave to `make slow` what `REPEATED` lists; all tests together show whether that holds."""
+    tests = {item.nodeid.removeprefix("tests/"): item for item in items}
+    whole = {name.partition("::")[0] for name in tests} >= REPEATED.keys()
+    for place, listed in REPEATED.items():
+        for name, other in listed.items():
+            again = tests.get(f"{place}::{name}")
+            if again is not None:
+                again.add_marker("slow")
+            first = name.partition("[")[0] + other if other.startswith("[") else other
+            asked = tests.get(f"{place}::{first}")
+            if whole and (None in (again, asked) or asked.get_closest_marker("slow")):  # type: ignore[union-attr]
+                raise pytest.UsageError(f"REPEATED in tests/conftest.py: {place}::{name}: {other}")
+
+
 def leave_more_of_the_same(items: list[pytest.Item]) -> None:
     """Of a test marked `crossed` leave to `make slow` what tries nothing new.
 
@@ -129,6 +226,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     run whole programs come last: by then another test has compiled what they need.
     """
     leave_more_of_the_same(items)
+    if config.getoption("--fuzz-times") == 1:  # else tests are named otherwise
+        leave_what_is_repeated(items)
 
     def server(item: pytest.Item) -> str:
         return next((name for name in SERVERS if item.get_closest_marker(name) is not None), "")
@@ -149,6 +248,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """From here on garbage is collected, and only among what tests make."""
     gc.freeze()
+    # Compiling makes millions of objects and little garbage: looking often takes an eighth of it.
+    gc.set_threshold(20_000, 20, 50)
     gc.enable()
 
 

@@ -16,7 +16,7 @@ from sfumato import budget as budgets
 from sfumato.anonymization.methods import annealing, lattice, mondrian
 from sfumato.errors import BudgetError
 
-ROWS = 3_000
+ROWS = 1_500
 QI = ["age", "wage", "sex", "job"]
 
 
@@ -24,8 +24,8 @@ QI = ["age", "wage", "sex", "job"]
 def every_table_is_worth_threads(monkeypatch):
     monkeypatch.setattr(budgets, "_WORTHWHILE", 16)
     monkeypatch.setattr(budgets.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    monkeypatch.setattr(lattice, "SHARED", 500)
-    monkeypatch.setattr(annealing, "PART", 400)
+    monkeypatch.setattr(lattice, "SHARED", 250)
+    monkeypatch.setattr(annealing, "PART", 200)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def people(tmp_path_factory) -> Path:
         "wage": random.lognormal(8, 1, ROWS).astype(int),
         "sex": random.choice(["F", "M"], ROWS),
         "job": random.choice([f"job {at}" for at in range(12)], ROWS),
-        "who": random.integers(0, 1_200, ROWS),
+        "who": random.integers(0, 600, ROWS),
         "ill": random.choice(["a", "b", "c", "d"], ROWS),
     }
     pq.write_table(pa.table(columns), path)

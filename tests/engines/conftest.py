@@ -29,21 +29,6 @@ KINDS = [
 ]
 
 
-LONG = {
-    "test_every_class_holds_five_persons[spark-cells]",
-    "test_dates_move_alike_everywhere[spark-beside]",
-    "test_every_class_of_every_part_holds_enough_persons[asked0-spark]",
-    "test_protected_columns_and_prices_hold_everywhere[spark]",
-}
-"""What takes seconds on Spark and is asked there, in part, by other tests as well."""
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave those to `make slow`."""
-    if item.name in LONG:
-        item.add_marker("slow")
-
-
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Each engine in turn."""

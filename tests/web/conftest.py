@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from browser import chromium_or_skip
 from sfumato.web.project import Project
 from workbench import PATIENCE, PEOPLE, ROLES, Running, running
 
@@ -38,9 +38,7 @@ def opened(bench: Running, tmp_path: Path) -> Project:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """A started browser; tests are skipped, saying so, where chromium is missing."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("NOT TESTED in a browser: chromium is not installed (package chromium)")
+    found = chromium_or_skip()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(QUIET))
         yield browser

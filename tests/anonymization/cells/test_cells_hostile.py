@@ -138,7 +138,7 @@ def test_an_optimum_that_was_asked_for_and_not_proven_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "optimum", lambda *_: Optimum(None, 999_999, False))
-    table = random_table(400, 6, values=9)
+    table = random_table(200, 6, values=9)
     found = anonymize(table, qi=table.column_names, k=3, method="cells", bound="exact")
     assert found.details["bounds"]["exact"] == 1000
     assert any("did not prove it within a minute" in said for said in found.details["cut_off"])
@@ -147,7 +147,7 @@ def test_an_optimum_that_was_asked_for_and_not_proven_is_said(
 @pytest.mark.parametrize("width", [7, 30])
 @pytest.mark.parametrize("stage", ["covering rows", "comparing rows", "bounding from below"])
 def test_time_that_ends_in_any_stage_leaves_a_release(stage: str, width: int) -> None:
-    table = random_table(200, width)
+    table = random_table(120, width)
 
     def stop(doing: str, share: float | None) -> None:
         if doing == stage:
@@ -155,7 +155,7 @@ def test_time_that_ends_in_any_stage_leaves_a_release(stage: str, width: int) ->
 
     budget = Budget(seconds=600, on_progress=stop)
     release = anonymize(table, qi=table.column_names, k=3, method="cells", budget=budget)
-    out = release.table.sample(200)
+    out = release.table.sample(120)
     rows = zip(*(out.column(name).to_pylist() for name in table.column_names), strict=True)
     assert min(Counter(rows).values()) >= 3
     assert release.lower_bound is not None
