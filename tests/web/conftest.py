@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from browser import chromium_or_skip
+from sfumato.report import drawing
 from sfumato.web.project import Project
 from workbench import PATIENCE, PEOPLE, ROLES, Running, running
 
@@ -16,6 +17,22 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
          "--disable-component-update", "--disable-dev-shm-usage", "--no-first-run")  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def artist() -> Iterator[drawing._Draws]:
+    """Draws charts, once somebody wants one: to start a process for each test takes a second."""
+    draws = drawing._Draws()
+    yield draws
+    draws.close()
+
+
+@pytest.fixture(autouse=True)
+def _one_draws_for_all(artist: drawing._Draws) -> Iterator[None]:
+    """The first that is there draws; those of workbenches stay unasked, and do not begin."""
+    drawing._apart.insert(0, artist)
+    yield
+    drawing._apart.remove(artist)
 
 
 @pytest.fixture

@@ -448,7 +448,7 @@ def test_what_was_drawn_is_not_counted_or_drawn_again(
     asked: list[str] = []
     for name in ("class_sizes", "classes", "codes", "values", "sample"):
         monkeypatch.setattr(Table, name, lambda *_, name=name, **__: asked.append(name))
-    monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: asked.append("draw"))
+    monkeypatch.setattr("sfumato.report.drawing._drawn", lambda *_: asked.append("draw"))
     with opened.busy:  # somebody else has the table
         assert [bench.get(f"{base}/{place}").drawn for place in pages] == before
     assert asked == []
