@@ -23,14 +23,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfumato._version import __version__
-from sfumato.errors import EngineError, ParameterError, SfumatoError, SourceError
-from sfumato.files import unreadable
+
+if TYPE_CHECKING:
+    from sfumato.errors import SfumatoError
 
 __all__ = [
     "VERBS",
@@ -112,6 +113,8 @@ class VerbGroup(TyperGroup):
             if isinstance(said, str) and "://" in said:
                 error.message = said.partition("://")[0] + "://…"  # type: ignore[attr-defined]
             if hasattr(error, "format_message") and as_json:
+                from sfumato.errors import ParameterError
+
                 verb = f"sfumato {ctx.invoked_subcommand or ''}".strip()
                 what = error.format_message().rstrip(".")
                 explain(ParameterError(what, remedy=f"See {verb} --help."), as_json=True)
@@ -288,6 +291,9 @@ def _handles_an_exception(thread: int) -> bool:
 
 def _known(error: BaseException) -> SfumatoError | None:
     """The error in our own words, where we have some."""
+    from sfumato.errors import EngineError, SfumatoError, SourceError
+    from sfumato.files import unreadable
+
     if isinstance(error, SfumatoError):
         return error
     if isinstance(error, MemoryError):
@@ -308,6 +314,8 @@ def _known(error: BaseException) -> SfumatoError | None:
 
 def _unexpected(error: BaseException) -> SfumatoError:
     """Say where, but not what: the messages of other libraries may quote cells."""
+    from sfumato.errors import SfumatoError
+
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
