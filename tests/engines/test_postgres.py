@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import sfumato as sf
 from servers import PostgresServer
+from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
 from sfumato.engines.postgres import Postgres, Server
 from sfumato.engines.recoding import Cells, Recoding, Step
@@ -312,3 +315,77 @@ def test_joins_can_be_hashed_although_null_equals_null(
     plan = execute(f"EXPLAIN {sql.text(statement, rows.dialect)}").fetchall()
     assert any("Join" in line and ("Hash" in line or "Merge" in line) for (line,) in plan), plan
     assert not any("Nested Loop" in line for (line,) in plan)
+
+
+def test_a_release_reads_one_moment_and_lets_go_of_it(
+    execute: Execute,
+    postgres: PostgresServer,
+    postgres_schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    execute("CREATE TABLE people AS SELECT i / 5 AS age FROM generate_series(0, 99) AS i")
+    counting = Whole.of
+
+    def meanwhile(*asked: Any) -> Whole:
+        found = counting(*asked)
+        execute("INSERT INTO people VALUES (1000)")
+        return found
+
+    monkeypatch.setattr(Whole, "of", meanwhile)
+    with sf.table(f"{postgres.url}#{postgres_schema}.people") as people:
+        release = sf.anonymize(people, qi=["age"], k=5, parts=2)
+        assert (release.rows, release.k) == (100, 5)
+        assert people.rows == 101
+        execute("SET lock_timeout = '5s'")
+        execute("DROP TABLE people")
+
+
+def test_values_counted_together_are_those_counted_one_by_one(
+    execute: Execute, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(
+        "CREATE TABLE cells AS SELECT i AS id, nullif(i % 30, 9) AS age, "
+        "(ARRAY['-0', '0', '1.5', 'NaN', NULL])[1 + i % 5]::float8 AS number, "
+        "(ARRAY['Rome', '', 'rome', NULL])[1 + i % 4] AS city FROM generate_series(1, 500) AS i"
+    )
+    engine = opened("cells", snapshot=True)
+    names = ["age", "number", "city"]
+    apart = {name: (engine.values(name), engine.class_sizes([name])) for name in names}
+    other = opened("cells", snapshot=True)
+    other.count_values(["id", *names], 0)
+    assert other.values("id").entries == 500  # too many to be counted with the others
+    monkeypatch.delattr(SQLEngine, "_ask")
+    for name in names:
+        values, sizes = apart[name]
+        assert str(other.values(name).values[0]) == str(values.values[0])  # NaN is itself here
+        assert other.values(name).row_counts.tolist() == values.row_counts.tolist()
+        assert other.class_sizes([name]).to_dict() == sizes.to_dict()
+
+
+def test_a_sample_is_the_same_without_sorting_all_rows(
+    execute: Execute, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute("CREATE TABLE numbers AS SELECT i FROM generate_series(1, 5000) AS i")
+    engine = opened("numbers", snapshot=True)
+    assert engine.row_count() == 5000
+    few = engine.sample(100, seed=7)
+    monkeypatch.setattr(SQLEngine, "_nearly_all_below", lambda *_: 0.001)  # too few by far
+    assert engine.sample(100, seed=7).equals(few)
+    monkeypatch.setattr(SQLEngine, "_nearly_all_below", lambda *_: None)
+    assert engine.sample(100, seed=7).equals(few)
+
+
+def test_a_release_of_one_column_keeps_its_nulls_apart(
+    execute: Execute, postgres: PostgresServer, postgres_schema: str, tmp_path: Path
+) -> None:
+    words = "ARRAY['', 'NA', E'\\\\.', NULL, 'a \"b\"', E'two\\nlines']"
+    execute(
+        f"CREATE TABLE words AS SELECT ({words})[1 + i % 6] AS word FROM generate_series(1, 60) i"
+    )
+    place = f"{postgres.url}#{postgres_schema}.released"
+    with chdir(tmp_path), sf.table(f"{postgres.url}#{postgres_schema}.words") as table:
+        sf.anonymize(table, qi=["word"], k=5, parts=1, output=place)
+    differ = (
+        "SELECT word, count(*) FROM words GROUP BY 1 EXCEPT SELECT word, count(*) FROM released"
+    )
+    assert execute(f"{differ} GROUP BY 1").fetchall() == []

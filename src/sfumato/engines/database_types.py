@@ -6,8 +6,8 @@ a cell. Spark's travel as Arrow.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from sfumato.engines.protocol import Column, column_of
-from sfumato.engines.writing import lines, parsed
+from sfumato.engines.writing import parsed, written
 from sfumato.errors import ColumnError, ParameterError
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 _MOST_DIGITS = 76
+_MESSAGES = 8192
+"""Rows on their way that are held apart from each other."""
 UNKNOWN_SIZE = "decimal of unknown size"
 """Stands for the type of a `numeric` whose digits have to be counted."""
 
@@ -127,22 +129,39 @@ def csv_batches(
     messages: Iterable[Any], columns: Sequence[Column], rows: int, where: str
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of at most `rows` rows from COPY's messages, each of which is one row."""
-    held, count = io.BytesIO(), 0
-    for message in messages:
-        held.write(message)
-        count += 1
+    messages = iter(messages)
+    held, count = list[bytes](), 0
+    while some := list(islice(messages, min(_MESSAGES, rows - count))):
+        held.append(b"".join(some))
+        count += len(some)
         if count == rows:
-            yield _parsed(held.getbuffer(), columns, where)
-            held, count = io.BytesIO(), 0
-    if count:
-        yield _parsed(held.getbuffer(), columns, where)
+            yield _parsed(memoryview(b"".join(held)), columns, where)
+            held, count = [], 0
+    if held:
+        yield _parsed(memoryview(b"".join(held)), columns, where)
 
 
 def csv_lines(table: pa.Table | pa.RecordBatch) -> Iterator[Any]:
-    """A table of at least two columns as text that COPY reads."""
+    """A table as text that COPY reads: text in quotes, and nothing where a cell is null.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"name": ["Ann", "", None], "age": [30, None, 50]})
+    >>> print(b"".join(csv_lines(rows)).decode(), end="")
+    "Ann",30
+    "",
+    ,50
+    """
+    from pyarrow import csv
+
+    bare = csv.WriteOptions(include_header=False)
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
-        arrays = [_hexadecimal(array) for array in batch.columns]
-        yield lines(pa.RecordBatch.from_arrays(arrays, names=batch.schema.names), ",")
+        names = [f"c{at}" for at in range(batch.num_columns)]
+        arrays = [_plain(*pair) for pair in zip(batch.columns, batch.schema.names, strict=True)]
+        sink = pa.BufferOutputStream()
+        csv.write_csv(pa.RecordBatch.from_arrays(arrays, names=names), sink, bare)
+        yield sink.getvalue()
 
 
 def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.RecordBatch:
@@ -187,10 +206,13 @@ def _valued(text: pa.Array, type_: pa.DataType) -> pa.Array:
     return parsed(text, type_)
 
 
-def _hexadecimal(array: pa.Array) -> pa.Array:
-    if column_of("", array.type).kind != "binary":
+def _plain(array: pa.Array, name: str) -> pa.Array:
+    """Cells as numbers or text that PostgreSQL reads."""
+    if t.is_integer(array.type) or t.is_string(array.type):
         return array
-    return pa.array([None if v is None else "\\x" + v.hex() for v in array.to_pylist()])
+    if column_of("", array.type).kind == "binary":
+        return pa.array([None if v is None else "\\x" + v.hex() for v in array.to_pylist()])
+    return written(array, name)
 
 
 def columns_of(frame: DataFrame, where: str) -> tuple[Column, ...]:

@@ -30,7 +30,7 @@ from sfumato.engines.database_types import (
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, Staged, column_of
 from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
 from sfumato.engines.staging import TargetStaged
-from sfumato.engines.writing import ONE_COLUMN_NULL, format_of
+from sfumato.engines.writing import format_of
 from sfumato.errors import (
     ColumnError,
     EngineError,
@@ -63,8 +63,19 @@ _SETTINGS = {
     "bytea_output": "hex",
     # A scan that starts where another one happens to be would make samples differ.
     "synchronize_seqscans": "off",
+    # Whoever holds on to one moment waits while parts are solved here.
+    "idle_in_transaction_session_timeout": "0",
+    # Statements run once, and are not worth being compiled.
+    "jit": "off",
 }
 """How values are written on their way to us, whatever the server's own taste."""
+_SORTING_MEMORY = 64 << 10
+"""Kibibytes for a group-by, unless the server allows more: with too few it sorts all rows."""
+_ENOUGH_MEMORY = (
+    "SELECT set_config('work_mem', %s, false) FROM pg_settings "
+    "WHERE name = 'work_mem' AND setting::bigint < %s"
+)
+_ONE_MOMENT = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _ALL_TABLES = (
     "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN relname::text "
     "ELSE nspname || '.' || relname END "
@@ -92,6 +103,8 @@ _ANY_VALUE: dict[Kind, sql.Node] = {
 
 
 class _Dialect(sql.Dialect):
+    counts_together = True
+
     def comparable(self, cell: sql.Node, kind: Kind) -> sql.Node:
         """Text is compared under the ``C`` collation: byte for byte."""
         if kind == "text":
@@ -136,10 +149,14 @@ class _Dialect(sql.Dialect):
     def hexadecimal(self, cell: sql.Node) -> sql.Node:
         return exp.Anonymous(this="ENCODE", expressions=[cell, exp.Literal.string("hex")])
 
-    def hex_number(self, digits: sql.Node) -> sql.Node:
-        marked = exp.DPipe(this=exp.Literal.string("x"), expression=digits, safe=False)
-        bits = exp.cast(exp.paren(marked), exp.DataType.build("bit(32)", dialect="postgres"))
-        return exp.cast(bits, "bigint")
+    def row_hash(self, row: sql.Node) -> sql.Node:
+        # Bits are taken apart more quickly than letters.
+        hashed = super().row_hash(row)
+        marked = exp.DPipe(this=exp.Literal.string("x"), expression=hashed, safe=False)
+        return exp.cast(exp.paren(marked), exp.DataType.build("bit(128)", dialect="postgres"))
+
+    def hash_chunk(self, hashed: sql.Node, at: int) -> sql.Node:
+        return exp.cast(sql.piece(hashed, 1 + 32 * at, 32), "bigint")
 
 
 _CLASSES = {r"\p{L}\p{N}": "[:alnum:]", r"\p{Z}\p{Cf}": "", r"\p{Pd}": "-\u2010-\u2015"}
@@ -260,10 +277,26 @@ class Postgres:
             self._connection = self.server.connect()
             if self.snapshot:
                 with self.server.guarded(self.name):
-                    self._connection.execute(
-                        "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-                    )
+                    self._connection.execute(_ONE_MOMENT)
         return self._connection
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Read within one transaction, as with `snapshot`, and then let go of it."""
+        if self.snapshot or self._lender is not None:
+            yield
+            return
+        connection = self.connected()
+        with self.server.guarded(self.name):
+            connection.execute(_ONE_MOMENT)
+        self.snapshot = True
+        try:
+            yield
+        finally:
+            self.snapshot = False
+            if not connection.closed:
+                with self.server.guarded(self.name):
+                    connection.execute("ROLLBACK")
 
     @contextmanager
     def asking(self) -> Iterator[psycopg.Connection[Any]]:
@@ -431,11 +464,8 @@ class _Session:
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
         copying = _copy(exp.Subquery(this=statement), "STDOUT")
-        with (
-            self._database.server.guarded(self._database.name),
-            self.connection.cursor() as cursor,
-            cursor.copy(sql.text(copying, _DIALECT)) as messages,
-        ):
+        received = _received(self.connection, sql.text(copying, _DIALECT))
+        with self._database.server.guarded(self._database.name), closing(received) as messages:
             yield from csv_batches(messages, columns, rows, self._database.name)
 
     def run(self, statement: sql.Node) -> None:
@@ -496,7 +526,7 @@ class _Target:
         """Make the table, and send it rows as text."""
         types = {f.name: postgres_type(f.type) for f in schema if f.name in written}
         empty = sql.nothing_of(self._origin.rows(), schema.names, types)
-        filling = _copy(self._partial, "STDIN", ONE_COLUMN_NULL if len(schema) == 1 else None)
+        filling = _copy(self._partial, "STDIN")
         with self.connected() as connection:
             connection.execute(sql.text(sql.table_of(self._partial, empty), _DIALECT))
             with connection.cursor() as cursor, cursor.copy(sql.text(filling, _DIALECT)) as copy:
@@ -600,6 +630,7 @@ class Server:
         with self.guarded(self.shown):
             for name, value in _SETTINGS.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            connection.execute(_ENOUGH_MEMORY, (f"{_SORTING_MEMORY}kB", _SORTING_MEMORY))
             if not writable:
                 connection.execute("SET default_transaction_read_only = on")
         return connection
@@ -717,12 +748,33 @@ def _digits(rows: sql.Rows, names: Sequence[str]) -> sql.Node:
     return exp.select(*figures).from_(rows.relation())
 
 
-def _copy(what: sql.Node, where: str, null: str | None = None) -> sql.Node:
+def _copy(what: sql.Node, where: str) -> sql.Node:
     """Rows out of a query or into a table, as CSV lines."""
-    params = [exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))]
-    if null is not None:
-        literal = exp.Literal.string(null)
-        params.append(exp.CopyParameter(this=exp.var("NULL"), expression=literal))
+    format_ = exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))
     return exp.Copy(
-        this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=params
+        this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=[format_]
     )
+
+
+def _received(connection: psycopg.Connection[Any], copying: str) -> Generator[Any]:
+    """The messages of a COPY, each of which is one row; the driver is asked only to wait."""
+    from psycopg.errors import error_from_result
+    from psycopg.pq import ExecStatus
+
+    pgconn = connection.pgconn
+    with connection.cursor() as cursor, cursor.copy(copying) as copy:
+        while True:
+            size, message = pgconn.get_copy_data(1)
+            if size > 0:
+                yield message
+            elif size == 0:
+                waited_for = copy.read()
+                if not waited_for:
+                    return
+                yield waited_for
+            else:
+                break
+        # The connection is at rest only after the last result.
+        for result in list(iter(pgconn.get_result, None)):
+            if result.status != ExecStatus.COMMAND_OK:
+                raise error_from_result(result)

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
+from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     CELL_BYTES,
@@ -80,6 +81,10 @@ __all__ = ["Connection", "SQLEngine", "Session", "temporary_name"]
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 _SECONDS_BETWEEN_LOOKS = 0.05
+_FEW = 0.25
+"""Share of rows up to which a sample is sorted without the others."""
+_LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
+"""Rows that tell which columns have few values, columns counted in one pass, and their values."""
 _MOST_WORDS = 10_000
 """Spellings of words for nobody that are looked at."""
 
@@ -168,6 +173,14 @@ class Joining(Protocol):
         """What a statement gives, as a table in the same place."""
 
 
+@runtime_checkable
+class Changing(Protocol):
+    """A connection to a table that others may change between two statements."""
+
+    def one_moment(self) -> AbstractContextManager[object]:
+        """Let all that is read meanwhile describe one moment."""
+
+
 class SQLEngine:
     """A table that a database scans, groups and joins.
 
@@ -193,6 +206,7 @@ class SQLEngine:
         self._sizes: dict[frozenset[str], ClassSizes] = {}
         self._identity: str | None = None
         self._lengths: dict[str, float] = {}
+        self._values: dict[str, Codes] = {}
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -250,6 +264,8 @@ class SQLEngine:
         about = frozenset(columns)
         if about in self._sizes:
             return self._sizes[about]
+        if len(columns) == 1 and columns[0] in self._values:
+            return ClassSizes.of_counts(self._values[columns[0]].row_counts)
         rows = self.connection.rows()
         attempts = _PARTS if rows.dialect.class_hash(rows.keys(columns)) is not None else (1,)
         for parts in attempts:
@@ -316,6 +332,9 @@ class SQLEngine:
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""
+        known = self._values.get(column)
+        if known is not None and (limit is None or known.entries <= limit):
+            return known
         return self.classes([column], limit)
 
     def different(self, column: str) -> Iterator[pa.Array]:
@@ -370,10 +389,13 @@ class SQLEngine:
         names = names_in(self.schema(), columns)
         declared = columns_named(self.schema(), names)
         if not self.capabilities.ordered:
-            with self.connection.session() as session:
-                session.seed(seed)
-                statement = sql.at_random(self.connection.rows(), names, rows, seed)
-                return session.execute(statement, declared)
+            for below in (self._nearly_all_below(rows), None):
+                with self.connection.session() as session:
+                    session.seed(seed)
+                    statement = sql.at_random(self.connection.rows(), names, rows, seed, below)
+                    found = session.execute(statement, declared)
+                if below is None or found.num_rows == rows:
+                    return found
         total = self.row_count()
         if rows >= total:
             chosen = np.arange(total)
@@ -384,6 +406,61 @@ class SQLEngine:
         with self.connection.session() as session:
             session.upload("wanted", wanted)
             return session.execute(statement, declared)
+
+    def _nearly_all_below(self, rows: int) -> float | None:
+        """A number below which a few more than so many of as many random numbers as rows lie.
+
+        None where that is no small share of them, or the number of rows is not known.
+        """
+        total = self._row_count if self.capabilities.stable else None
+        share = (rows + 8 * rows**0.5 + 8) / max(total or 0, 1)
+        return share if share < _FEW else None
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Let all answers describe one moment, as far as that is not so anyway."""
+        able = self.capabilities
+        if able.stable or not isinstance(self.connection, Changing):
+            yield
+            return
+        with self.connection.one_moment():
+            self.capabilities = replace(able, stable=True)
+            try:
+                yield
+            finally:
+                self.capabilities = able
+                self._row_count = self._identity = None
+                self._sizes.clear()
+                self._values.clear()
+
+    def count_values(self, columns: Sequence[str], seed: int, budget: Budget | None = None) -> None:
+        """Count the values of all columns that seem to have few, before each is asked for.
+
+        That takes one pass where several counts cost less in one than each by itself.
+        """
+        rows = self.connection.rows()
+        if not (rows.dialect.counts_together and self.capabilities.stable):
+            return
+        sample = codes_of_table(self.sample(_LOOKED_AT, columns, seed))
+        few = [
+            name
+            for name, values in zip(sample.columns, sample.values, strict=True)
+            if 2 * len(values) <= sample.rows and name not in self._values
+        ]
+        for start in range(0, len(few), _AT_ONCE):
+            names = few[start : start + _AT_ONCE]
+            declared = columns_named(self.schema(), names)
+            figures = [whole_number("\0sets"), *declared, whole_number("\0count")]
+            statement = sql.values_together(rows, names, _MOST_TOGETHER + 1)
+            found = self._ask(statement, figures, budget, "counting values")
+            if found.num_rows > _MOST_TOGETHER:
+                continue
+            sets, count = found.column(0).to_numpy(), found.column(found.num_columns - 1)
+            for at, column in enumerate(declared):
+                # GROUPING says of each column, the last one in the lowest bit, that it is not told.
+                own = pa.array(sets & (1 << len(names) - 1 - at) == 0)
+                counted_ = pa.table({column.name: found.column(at + 1), "\0count": count})
+                self._values[column.name] = codes_of(counted_.filter(own), None, self.name)
 
     def stage(
         self,

@@ -32,8 +32,9 @@ __all__ = [
     "classes_in_parts", "collisions", "count_rows", "counted", "different", "differing", "dropped",
     "entries",
     "field", "fingerprint", "in_parts", "matched", "named", "new_table", "no_rows",
-    "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "present", "quoted",
-    "recoded", "renamed", "row_count", "row_number", "several_class_sizes", "sorted_by_part",
+    "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "piece", "present",
+    "quoted", "recoded", "renamed", "row_count", "row_number", "several_class_sizes",
+    "sorted_by_part",
     "table", "table_of", "text", "with_text",
 ]  # fmt: skip
 
@@ -76,6 +77,9 @@ class Dialect:
         """How many bytes a text has, or characters where bytes are not told."""
         return exp.Length(this=cell)
 
+    counts_together = False
+    """Whether the values of several columns are counted in one pass for less than one by one."""
+
     def once(self, statement: exp.Select) -> exp.Select:
         """A statement whose cells are computed once, however often another one names them."""
         return statement
@@ -92,6 +96,14 @@ class Dialect:
     def hexadecimal(self, cell: Node) -> Node:
         """Bytes as hexadecimal digits."""
         return exp.Hex(this=cell)
+
+    def row_hash(self, row: Node) -> Node:
+        """The MD5 of a text, in the form that `hash_chunk` takes numbers from."""
+        return exp.MD5(this=row)
+
+    def hash_chunk(self, hashed: Node, at: int) -> Node:
+        """One of the four numbers of 32 bits that a hash consists of."""
+        return self.hex_number(piece(hashed, 1 + 8 * at, 8))
 
     def hex_number(self, digits: Node) -> Node:
         """Eight hexadecimal digits as a number."""
@@ -111,6 +123,13 @@ def table(name: str, schema: str | None = None) -> exp.Table:
 def quoted(name: str) -> exp.Identifier:
     """A name that no engine folds or takes for a reserved word."""
     return exp.to_identifier(name, quoted=True)
+
+
+def piece(cell: Node, start: int, length: int) -> Node:
+    """Some of the letters or bits of a cell; the first one has the number 1."""
+    return exp.Substring(
+        this=cell, start=exp.Literal.number(start), length=exp.Literal.number(length)
+    )
 
 
 def field(name: str, relation: str | None = None) -> exp.Column:
@@ -339,6 +358,19 @@ def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1)
         .from_(_by_class(sized, rows, names).subquery(quoted("sized")))
         .group_by(field("size"))
     )
+
+
+def values_together(rows: Rows, names: Sequence[str], limit: int) -> Node:
+    """The values of several columns with their counts, in one pass: which columns are not told, a
+    bit each, then the columns, then the count."""
+    cells = [named(key, f"k{at}") for at, key in enumerate(rows.keys(names))]
+    keys = [field(f"k{at}") for at in range(len(names))]
+    sets = exp.GroupingSets(expressions=[exp.Tuple(expressions=[key.copy()]) for key in keys])
+    told = exp.Anonymous(this="GROUPING", expressions=keys)
+    found = exp.select(told, *(key.copy() for key in keys), count_rows())
+    found = found.from_(exp.select(*cells).from_(rows.relation()).subquery(quoted("cells")))
+    found.set("group", exp.Group(grouping_sets=[sets]))
+    return found.limit(limit)
 
 
 def several_class_sizes(rows: Rows, sets: Sequence[Sequence[str]]) -> Node:
@@ -639,10 +671,22 @@ def at_positions(rows: Rows, names: Sequence[str], wanted: str) -> Node:
     )
 
 
-def at_random(rows: Rows, names: Sequence[str], count: int, seed: int) -> Node:
-    """A uniform sample by random order, for engines whose rows have no order of their own."""
-    found = exp.select(*rows.cells(names)).from_(rows.relation())
-    return found.order_by(rows.dialect.random(seed)).limit(count)
+def at_random(
+    rows: Rows, names: Sequence[str], count: int, seed: int, below: float | None = None
+) -> Node:
+    """A uniform sample by random order, for engines whose rows have no order of their own.
+
+    Only rows whose random number is `below` another one are sorted, if that is given.
+    """
+    random = rows.dialect.random(seed)
+    if below is None:
+        found = exp.select(*rows.cells(names)).from_(rows.relation())
+        return found.order_by(random).limit(count)
+    drawn = exp.select(*rows.cells(names), named(random, "drawn")).from_(rows.relation())
+    few = exp.LT(this=field("drawn"), expression=exp.Literal.number(below))
+    found = exp.select(*[field(f"c{rows.at(name)}") for name in names])
+    found = found.from_(drawn.subquery(quoted("drawing"))).where(few)
+    return found.order_by(field("drawn")).limit(count)
 
 
 def all_rows(rows: Rows, names: Sequence[str]) -> Node:
@@ -703,18 +747,11 @@ def fingerprint(rows: Rows) -> Node:
     row: Node = exp.Literal.string("")
     if rows.columns:
         row = rows.dialect.row_text(rows.keys(rows.names), rows.columns)
-    hashed = exp.select(named(exp.MD5(this=row), "hash")).from_(rows.relation())
+    hashed = exp.select(named(rows.dialect.row_hash(row), "hash")).from_(rows.relation())
     hashed = rows.dialect.once(hashed)
     chunks = [
-        named(exp.Sum(this=rows.dialect.hex_number(chunk)), f"sum{at}")
-        for at, chunk in enumerate(
-            exp.Substring(
-                this=field("hash"),
-                start=exp.Literal.number(1 + 8 * at),
-                length=exp.Literal.number(8),
-            )
-            for at in range(4)
-        )
+        named(exp.Sum(this=rows.dialect.hash_chunk(field("hash"), at)), f"sum{at}")
+        for at in range(4)
     ]
     return exp.select(named(count_rows(), "rows"), *chunks).from_(hashed.subquery(quoted("hashed")))
 
