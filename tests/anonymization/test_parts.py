@@ -160,11 +160,19 @@ def test_rows_keep_their_order_and_what_is_not_blurred(tmp_path: Path) -> None:
     assert len(set(made.column("row").to_pylist())) == table.num_rows
 
 
+def test_parts_with_too_few_people_are_merged() -> None:
+    random = np.random.default_rng(4)
+    rows = pa.table({"age": np.r_[random.integers(0, 50, 300), random.integers(50, 100, 300)]})
+    young = pa.table({"age": np.r_[random.integers(0, 50, 900), random.integers(50, 100, 9)]})
+    asked = {"qi": ["age"], "k_map": 30, "population": young}
+    release = sf.anonymize(rows, **asked, parts=8)
+    assert release.verified
+    assert release.suppressed_rows == sf.anonymize(rows, **asked).suppressed_rows == 0
+
+
 def test_what_needs_the_whole_table_is_refused(key: Path) -> None:
     with pytest.raises(ParameterError, match="treats the whole table alike"):
         sf.anonymize(people(), qi=QI, k=5, method="full-domain", parts=2)
-    with pytest.raises(ParameterError, match="looks people up"):
-        sf.anonymize(people(), qi=QI, k_map=5, population=people(), parts=2)
     whose = {"person": "patient", "linkable": True, "m": 1, "key_file": key}
     with pytest.raises(ParameterError, match="histories"):
         sf.anonymize(patients(), qi=QI, identifiers=["row"], k=2, parts=2, **whose)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.anonymization import verb
 from sfumato.anonymization.request import Request
 from sfumato.errors import EngineError
 from sfumato.utility import compare
@@ -305,12 +306,18 @@ def test_combinations_of_long_texts_take_more_than_others(tmp_path: Path) -> Non
     opened.close()
 
 
-def test_k_map_that_does_not_fit_is_refused_before_it_starts(tmp_path: Path) -> None:
+def test_k_map_that_does_not_fit_is_solved_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = people(tmp_path / "people.parquet", 2_000)
     asked = {"qi": QI.split(","), "k_map": 5, "population": rows}
-    with pytest.raises(EngineError, match="cannot be solved in parts: k-map looks people up"):
+    with pytest.raises(EngineError, match="solving it in parts takes at least 384 MiB"):
         sf.anonymize(rows, **asked, budget=sf.Budget(memory=2 << 20))
-    assert sf.anonymize(rows, **asked, budget=sf.Budget(memory=512 << 20)).verified
+    monkeypatch.setattr(verb, "LEAST_OF_PARTS", 1 << 20)
+    made = sf.anonymize(rows, **asked, budget=sf.Budget(memory=2 << 20))
+    assert made.verified
+    assert made.details["in_parts"]["parts"] > 1
+    assert "in_parts" not in sf.anonymize(rows, **asked).details
 
 
 def test_a_population_is_read_within_the_limit(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from cli_tools import sfumato
 from sfumato.anonymization import verb as solving
 from sfumato.columns import persons as named_persons
 from sfumato.engines.protocol import Engine
+from sfumato.errors import ParameterError
+from sfumato.populations import promises
 from sfumato.quasi import proof
 from sfumato.release import anonymity
 from sfumato.report.registry import page_of
@@ -297,3 +299,86 @@ def test_what_travels_of_persons_is_what_the_documentation_says(
         # table the numbers of persons pass by, twice.
         times, passed = (3, 2 * number) if kind == "duckdb" else (2, 0)
         assert rows < travelled.streamed <= times * rows + passed + 20
+
+
+def population(rows: int, seed: int) -> pa.Table:
+    """People who are nearly all different, older ones rarer."""
+    random = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "age": pa.array((90 * random.beta(1, 2, rows)).astype(np.int64)),
+            "height": pa.array(random.integers(150, 200, rows)),
+            "sex": pa.array(random.choice(["F", "M"], rows)),
+            "illness": pa.array(random.choice(["flu", "cold", "gout"], rows)),
+        }
+    )
+
+
+def matches(released: pa.Table, people: pa.Table) -> dict[tuple[str, ...], int]:
+    """How many people each class of a release may be, read off its labels."""
+    columns = {name: np.array(people.column(name).to_pylist()) for name in ("age", "height", "sex")}
+
+    def covers(label: str, cells: Any) -> Any:
+        if label.startswith("["):
+            low, high = map(float, label[1:-1].split(", "))
+            return (cells >= low) & (cells < high)
+        shown = label[1:-1].split(", ") if label.startswith("{") else [label]
+        return np.isin(cells.astype(str), shown)
+
+    cells = (released.column(name).cast(pa.string()).to_pylist() for name in columns)
+    return {
+        labels: int(
+            np.logical_and.reduce(
+                [covers(label, columns[n]) for n, label in zip(columns, labels, strict=True)]
+            ).sum()
+        )
+        for labels in set(zip(*cells, strict=True))
+    }
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["memory", "duckdb", pytest.param("postgres", marks=pytest.mark.postgres)],
+    indirect=True,
+)
+def test_every_class_of_every_part_matches_enough_people(
+    kind: str,
+    opened: Opener,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Rows and people are looked up some at a time, as if there were many of them.
+    monkeypatch.setattr(promises, "ENOUGH_BYTES", 1 << 18)
+    monkeypatch.setattr(promises, "SOME_BATCHES", 1)
+    rows, people = population(1500, 1), population(4000, 2)
+    out = destination(kind, tmp_path, request)
+    whole = sf.anonymize(rows, qi=["age", "height", "sex"], k_map=11, population=people)
+    made = sf.anonymize(
+        Table(opened(rows)),
+        qi=["age", "height", "sex"],
+        sensitive="illness",
+        l=2,
+        k_map=11,
+        population=Table(opened(people)),
+        parts=6,
+        output=out,
+    )
+    assert made.verified
+    assert 1 < made.details["in_parts"]["parts"] <= 6
+    released = sf.table(out)
+    found = matches(released.to_arrow(), people)
+    released.close()
+    assert min(found.values()) >= 11
+    assert made.rows == 1500
+    (checked,) = [finding for finding in made.findings if finding.check == "k-map"]
+    assert checked.measured["checks"][0].measured["k"] == min(found.values())
+    assert made.utility["ncp"] < 1.5 * whole.utility["ncp"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["spark"], indirect=True)
+def test_spark_refuses_k_map_in_parts_before_it_starts(kind: str, opened: Opener) -> None:
+    rows = Table(opened(population(200, 1)))
+    with pytest.raises(ParameterError, match="looks people up here, and Spark solves parts else"):
+        sf.anonymize(rows, qi=["age", "sex"], k_map=3, population=population(400, 2), parts=2)

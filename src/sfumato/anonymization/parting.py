@@ -9,21 +9,22 @@ the children of a node, and categories without a tree into the common ones and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.anonymization.actions import new_values, ranked
-from sfumato.anonymization.preparing import shapes_of
+from sfumato.anonymization.preparing import of_type, shapes_of
 from sfumato.anonymization.problem import Shape
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_of_table
-from sfumato.engines.protocol import Codes, asks_sql, smallest_dtype
-from sfumato.engines.recoding import Cut, Parting
+from sfumato.engines.protocol import BATCH_ROWS, Codes, Column, asks_sql, smallest_dtype
+from sfumato.engines.recoding import Cut, Dealt, Parting
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
 __all__ = [
+    "Crowd",
     "Whole",
     "database",
     "indices",
@@ -79,6 +81,8 @@ class Whole:
         How many persons there are, where some have several rows.
     most
         Rows of a person, at most.
+    people
+        Those of a population who lie in the part, where k-map is asked.
     """
 
     rows: int
@@ -92,6 +96,7 @@ class Whole:
     held: Mapping[str, Array]
     persons: int | None = None
     most: int = 1
+    people: Codes | None = None
 
     @classmethod
     def of(cls, table: Table, request: Request, budget: Budget) -> Whole:
@@ -104,13 +109,14 @@ class Whole:
         names = dict.fromkeys((*request.qi_columns, *request.sensitive, *target, *request.actions))
         for name in names:
             budget.progress(f"counting the values of {name}")
-            found = _values(table, name, request)
-            if found is None:
+            found, others = _values(table, name, request), _values_of_people(request, name)
+            if found is None or others is None:
                 left_open.add(name)
-                values[name], counts[name] = (
-                    ranked(database(table).ends(name))[0],
-                    np.zeros(0, np.int64),
-                )
+                ends = _ends(table, name)
+                if request.population is not None and name in request.qi_columns:
+                    theirs = of_type(_ends(request.population, name), ends.type, name)
+                    ends = joined(theirs, ends)
+                values[name], counts[name] = ranked(ends)[0], np.zeros(0, np.int64)
                 continue
             held, codes = found.values[0], found.arrays[0]
             if name in request.actions:
@@ -118,6 +124,9 @@ class Whole:
                 changed[name] = (held, made)
                 held, renumbered = ranked(made)
                 codes = renumbered[codes]
+            if len(others):
+                held, renumbered = ranked(joined(of_type(others, held.type, name), held))
+                codes = renumbered[len(others) :][codes]
             values[name] = held
             counts[name] = np.bincount(codes, found.row_counts, len(held)).astype(np.int64)
         rows = table.rows
@@ -130,7 +139,7 @@ class Whole:
         require_reachable(request.models, columns, number, counted=counted)
         rules = compile_rules(request.models, columns)
         closed = {name: values[name] for name in request.qi_columns if name not in left_open}
-        shapes, inferred = shapes_of(request, closed, held, rules.k)
+        shapes, inferred = shapes_of(request, closed, held, max(rules.k, request.k_map or 0))
         return cls(
             rows=rows,
             values=values,
@@ -181,6 +190,74 @@ def _values(table: Table, name: str, request: Request) -> Codes | None:
             where=table.name,
             remedy="Leave it out, or make it coarser first.",
         ) from None
+
+
+def _values_of_people(request: Request, name: str) -> pa.Array | None:
+    """A quasi-identifier's values in the population, as actions change them; none without one."""
+    if request.population is None or name not in request.qi_columns:
+        return pa.array([])
+    found = _values(request.population, name, request)
+    if found is None or name not in request.actions:
+        return None if found is None else found.values[0]
+    return ranked(new_values(found.values[0], request.actions[name], name))[0]
+
+
+def _ends(table: Table, name: str) -> pa.Array:
+    """The ends of a column, and null if it occurs."""
+    if asks_sql(table.engine):
+        return table.engine.ends(name)
+    values, _ = ranked(table.values(name).values[0])
+    last = len(values) - 1
+    return values.take(indices(np.unique(np.maximum([0, last - values.null_count, last], 0))))
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """The people of a population, dealt to the parts of a table, on disk.
+
+    Attributes
+    ----------
+    counts
+        People of each part.
+    """
+
+    parting: Parting
+    dealt: Dealt
+    columns: tuple[Column, ...]
+    counts: Array
+    into: Array
+    """For each part that people were dealt to, the part that it became."""
+
+    @classmethod
+    def of(cls, request: Request, table: Table, parting: Parting, path: Path) -> Crowd:
+        """Deal the people out; they are read once."""
+        population = request.population
+        assert population is not None
+        columns = tuple(table.column(name) for name in request.qi_columns)
+        counts = np.zeros(parting.parts, dtype=np.int64)
+
+        def numbered() -> Iterator[pa.RecordBatch]:
+            for batch in population.batches(request.qi_columns, BATCH_ROWS // 4):
+                arrays = [of_type(_decoded(batch.column(c.name)), c.type, c.name) for c in columns]
+                rows = pa.table(arrays, names=[c.name for c in columns])
+                part = parts_of(codes_of_table(rows), parting)
+                counts[:] += np.bincount(part, minlength=parting.parts)
+                yield from rows.add_column(0, "part", pa.array(part)).to_batches()
+
+        dealt = Dealt.out(numbered(), path)
+        return cls(parting, dealt, columns, counts, np.arange(parting.parts))
+
+    def beside(self, rows: pa.Table) -> Codes:
+        """The people who lie in the same part as some rows."""
+        first = codes_of_table(rows.slice(0, 1).select(list(self.parting.columns)))
+        at = self.into[int(parts_of(first, self.parting)[0])]
+        tables = [self.dealt.table(int(part)) for part in np.flatnonzero(self.into == at)]
+        empty = pa.schema([(column.name, column.type) for column in self.columns]).empty_table()
+        return codes_of_table(pa.concat_tables([empty, *(t for t in tables if t is not None)]))
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
 def _number_of_persons(table: Table, request: Request, budget: Budget) -> tuple[int | None, int]:

@@ -77,8 +77,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "in_common_codes",
+    "of_type",
     "prepare",
     "refuse_named",
+    "require_people",
     "shape_of",
     "shapes_of",
     "with_people",
@@ -199,10 +201,12 @@ def _part(
     table: Table, names: tuple[str, ...], whole: Whole, request: Request, budget: Budget
 ) -> Problem:
     """The problem of a part; its rows were changed by actions before."""
-    rules, person, wide = whole.rules, None, None
+    rules, person, wide, crowd = whole.rules, None, None, None
     if whole.persons is None:
         original = table.classes(names, budget=budget)
         entries = whole.coded(original)
+        if whole.people is not None:
+            entries, crowd = in_common_codes(entries, _changed_people(request, whole.people))
         held = _rows_of_values(entries, [*whole.open])
     else:
         (person,) = table.require([request.person])
@@ -214,7 +218,7 @@ def _part(
         rules = with_persons(rules, whose.runs, whose.persons, whose.pairs)
         held = replace(whose, entries=entries).holders([*whole.open])
     held = {**{name: whole.held[name] for name in request.qi_columns}, **held}
-    k = whole.rules.k
+    k = max(whole.rules.k, request.k_map or 0)
     shapes = {
         name: whole.shapes.get(name)
         or shape_of(request, name, entries.values_of(name), held[name], k)[0]
@@ -231,6 +235,7 @@ def _part(
         options=_options(request, shapes),
         budget=budget,
         seed=request.seed,
+        crowd=crowd,
         person=person,
         histories=wide,
         original=original,
@@ -259,18 +264,31 @@ def _people(request: Request, budget: Budget) -> Codes:
     """The population's combinations of quasi-identifiers, changed as those of the table are."""
     assert request.population is not None
     budget.progress("counting the population")
+    require_people(request)
     people = request.population.classes(request.qi_columns, budget=budget)
+    return _changed_people(request, people)
+
+
+def _changed_people(request: Request, people: Codes) -> Codes:
+    """People with the values that actions give to those of the table."""
+    actions = {name: a for name, a in request.actions.items() if name in request.qi_columns}
+    people = people.select(request.qi_columns)
+    return Merged.of(people, actions).entries if actions else people
+
+
+def require_people(request: Request) -> None:
+    """Refuse a population with fewer people than k-map asks for."""
+    assert request.population is not None
+    people = request.population
     if people.rows < (request.k_map or 0):
         raise ParameterError(
             f"k-map with k = {request.k_map:,} cannot be reached: the population has "
             f"{people.rows:,} people",
-            where=request.population.name,
+            where=people.name,
             remedy=f"Ask for {spell('k_map', people.rows)} at most."
             if people.rows
             else "Give a table of people.",
         )
-    actions = {name: a for name, a in request.actions.items() if name in request.qi_columns}
-    return Merged.of(people, actions).entries if actions else people
 
 
 def _weights(request: Request) -> Mapping[str, float]:
@@ -345,7 +363,7 @@ def in_common_codes(entries: Codes, people: Codes) -> tuple[Codes, Codes]:
     values = []
     for name, codes in zip(people.columns, people.arrays, strict=True):
         own = mine[name][1]
-        other = _of_type(people.values_of(name), own.type, name)
+        other = of_type(people.values_of(name), own.type, name)
         distinct, numbers = ranked(pa.concat_arrays([own, other]))
         width = smallest_dtype(len(distinct))
         mine[name] = (numbers[: len(own)][mine[name][0]].astype(width), distinct)
@@ -358,7 +376,8 @@ def in_common_codes(entries: Codes, people: Codes) -> tuple[Codes, Codes]:
     )
 
 
-def _of_type(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+def of_type(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    """Values of a population in the type that they have in the table."""
     try:
         return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

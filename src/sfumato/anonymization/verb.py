@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ from sfumato.anonymization.costs import PartCosts, costs_of_parts
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.numbers_as import as_read
 from sfumato.anonymization.parting import (
+    Crowd,
     Whole,
     database,
     indices,
@@ -42,7 +44,13 @@ from sfumato.anonymization.parting import (
 )
 from sfumato.anonymization.persons import entries_of_persons
 from sfumato.anonymization.pipeline import components, released, solve, stay_within
-from sfumato.anonymization.preparing import prepare, refuse_named, without_names
+from sfumato.anonymization.preparing import (
+    of_type,
+    prepare,
+    refuse_named,
+    require_people,
+    without_names,
+)
 from sfumato.anonymization.problem import Problem, Solution, nothing_left
 from sfumato.anonymization.releasing import (
     all_actions,
@@ -57,14 +65,16 @@ from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads, within_budget
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import CELL_BYTES, ClassSizes
+from sfumato.engines.protocol import CELL_BYTES, ClassSizes, asks_sql
 from sfumato.engines.recoding import Parted, Parting, Recoding, Worked
+from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import EngineError, ParameterError, spell
 from sfumato.fields import declares
 from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import group_distinct, group_rows, size_histogram
 from sfumato.keyfiles import names_same
+from sfumato.privacy import Rules, with_crowd
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path, check_place
 from sfumato.tables import Table, table
@@ -141,46 +151,66 @@ def anonymize(
     if request.parse and not isinstance(source, Table):
         reading = {"parse": request.parse, "unparsed": request.unparsed}
     opened = table(source, budget=budget, **reading)
-    request = request.opened(opened, budget)
-    opened = _with_room(opened, request, budget)
-    refuse_too_large(opened, request, budget)
-    check_place(opened, output, format=format, force=force, sign=sign)
-    named = refuse_named(opened, request, budget)
-    coded = opened.engine.capabilities.coded
-    parts = None
-    if request.parts is not None or not coded:
-        parts = parts_for(opened, request, budget)
-    if parts is None:
-        release = release_of(opened, request, solve(opened, request, budget), named)
-    elif coded:
-        release = release_of(opened, request, solve_in_parts(opened, request, parts, budget), named)
-    else:
-        release = release_in_parts(opened, request, parts, budget)
-        release = replace(release, warnings=(*named, *release.warnings))
-    if is_pandas(source):
-        touched = [name for name, action in release.column_actions.items() if action != "kept"]
-        release = replace(release, frame=without_names(source, touched, request.seed))
-    elif is_polars(source):
-        release = replace(release, frame=source)
-    if output is None:
-        return rehearse(release, budget=budget)
-    told = (*release.warnings, *earlier_releases(opened, output))
-    return publish(
-        replace(release, warnings=told),
-        output,
-        format=format,
-        force=force,
-        sign=sign,
-        author=author,
-        spreadsheet_safe=spreadsheet_safe,
-        budget=budget,
-    )
+    with _one_moment(opened):
+        request = request.opened(opened, budget)
+        opened = _with_room(opened, request, budget)
+        refuse_too_large(opened, request, budget)
+        if asks_sql(opened.engine) and opened.rows > WORTH_COUNTING:
+            opened.engine.count_values(opened.columns, request.seed, budget)
+        check_place(opened, output, format=format, force=force, sign=sign)
+        named = refuse_named(opened, request, budget)
+        coded = opened.engine.capabilities.coded
+        parts = None
+        if request.parts is not None or not coded:
+            parts = parts_for(opened, request, budget)
+        if parts is None:
+            release = release_of(opened, request, solve(opened, request, budget), named)
+        elif coded:
+            release = release_of(
+                opened, request, solve_in_parts(opened, request, parts, budget), named
+            )
+        else:
+            release = release_in_parts(opened, request, parts, budget)
+            release = replace(release, warnings=(*named, *release.warnings))
+        if is_pandas(source):
+            touched = [name for name, action in release.column_actions.items() if action != "kept"]
+            release = replace(release, frame=without_names(source, touched, request.seed))
+        elif is_polars(source):
+            release = replace(release, frame=source)
+        if output is None:
+            return rehearse(release, budget=budget)
+        told = (*release.warnings, *earlier_releases(opened, output))
+        return publish(
+            replace(release, warnings=told),
+            output,
+            format=format,
+            force=force,
+            sign=sign,
+            author=author,
+            spreadsheet_safe=spreadsheet_safe,
+            budget=budget,
+        )
+
+
+@contextmanager
+def _one_moment(opened: Table) -> Iterator[None]:
+    """Work on one moment of a table that others may change."""
+    if not asks_sql(opened.engine):
+        yield
+        return
+    with opened.engine.one_moment():
+        yield
 
 
 def _with_room(opened: Table, request: Request, budget: Budget) -> Table:
     """The table, out of core where a solution of all of its rows would not fit the memory."""
     read = len(request.qi_columns) + len(request.sensitive) + (1 if request.person is None else 3)
-    return roomy(opened, SOLVED_CELL_BYTES * opened.rows * read, budget)
+    return roomy(opened, SOLVED_CELL_BYTES * _rows_and_people(opened, request) * read, budget)
+
+
+def _rows_and_people(opened: Table, request: Request) -> int:
+    """Rows that are solved: those of the table, and of a population in which people are found."""
+    return opened.rows + (0 if request.population is None else request.population.rows)
 
 
 def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
@@ -206,6 +236,8 @@ def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
     )
 
 
+WORTH_COUNTING = 200_000
+"""Rows from which on a look at some of them tells which columns are counted together."""
 ENOUGH_BYTES = 1 << 30
 """Memory for combinations where nobody named a limit."""
 WORKER_BYTES = 1 << 28
@@ -229,17 +261,19 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     its own, rows are moved instead: as one part if they fit.
     """
     if request.parts is not None:
-        _refuse_what_is_whole(request)
+        _refuse_what_is_whole(table, request)
         return int(request.parts)
     able = table.engine.capabilities
-    if _whole_because(request) is not None or not able.replayable:
+    if _whole_because(table, request) is not None or not able.replayable:
         return None
-    rows, row = table.rows, _bytes_a_row(request)
+    rows, row = _rows_and_people(table, request), _bytes_a_row(request)
     memory = budget.memory or ENOUGH_BYTES
     if rows * row <= memory // 8:
         return None
     columns = (*request.qi_columns, *request.sensitive)
     combinations = _combinations(table, columns, request.seed)
+    if request.population is not None:
+        combinations += _combinations(request.population, request.qi_columns, request.seed)
     fits = combinations * row <= memory and budget.holds(combinations * row)
     if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
         return None
@@ -250,7 +284,7 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
 
 def refuse_too_large(table: Table, request: Request, budget: Budget) -> None:
     """Refuse what is solved as a whole and would not fit the memory, before it starts."""
-    reason = _whole_because(request)
+    reason = _whole_because(table, request)
     if reason is None or budget.memory is None:
         return
     columns = (*request.qi_columns, *request.sensitive)
@@ -304,10 +338,13 @@ def _most_rows(request: Request, budget: Budget) -> int:
     return min(PART_ROWS, max(1000, memory // _bytes_a_row(request)))
 
 
-def _whole_because(request: Request) -> str | None:
+def _whole_because(table: Table, request: Request) -> str | None:
     """Why a request is solved as a whole; None where it can be solved in parts."""
     if request.population is not None:
-        return "k-map looks people up for the whole table"
+        if table.engine.capabilities.partitioned:
+            return "k-map looks people up here, and Spark solves parts elsewhere"
+        if not request.population.engine.capabilities.replayable:
+            return "the people of the population pass by once"
     if request.linkable:
         return "histories are looked at as a whole"
     if request.shift_dates:
@@ -323,10 +360,10 @@ def _whole_because(request: Request) -> str | None:
     return None
 
 
-def _refuse_what_is_whole(request: Request) -> None:
+def _refuse_what_is_whole(table: Table, request: Request) -> None:
     if request.parts < 1:
         raise ParameterError(f"parts = {request.parts} is not possible", remedy="Give 1 or more.")
-    reason = _whole_because(request)
+    reason = _whole_because(table, request)
     if reason is not None:
         raise ParameterError(
             f"this cannot be solved in parts: {reason}",
@@ -352,16 +389,22 @@ class PartSolver:
     request: Request
     whole: Whole
     seconds: float | None = None
+    crowd: Crowd | None = None
+    folder: PrivateFolder | None = None
+    """Where the people are, for as long as they are needed."""
 
     @limited(1)
     def __call__(self, rows: pa.Table) -> Worked:
         """New cells of the rows, in their order; other parts have the other cores."""
         budget = Budget(seconds=self.seconds, threads=1)
+        whole = self.whole
+        if self.crowd is not None:
+            whole = replace(whole, people=self.crowd.beside(rows))
         rows = self._changed(rows)
         engine = MemoryEngine(ArrowSource(rows, "a part of the table"), threads=1)
         table = Table(engine)
         request = self.request
-        solutions = solve(table, request, budget, self.whole)
+        solutions = solve(table, request, budget, whole)
         steps = [step_of(solution, request) for solution in solutions]
         written = {name for step in steps for name in step.cells}
         if request.key is not None:
@@ -396,12 +439,16 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     """The release of a table that is solved part by part while it is written, not yet written."""
     whole = Whole.of(table, request, budget)
     budget.progress("planning parts")
-    drawn = min(SAMPLE_ROWS, _most_rows(request, budget))
-    sample = table.sample(drawn, request.qi_columns, request.seed)
-    share = sample.num_rows / max(whole.rows, 1)
-    least = int(np.ceil(LEAST_ROWS * whole.rules.k * share))
+    sample, least = _sampled(table, request, whole, min(SAMPLE_ROWS, _most_rows(request, budget)))
     parting = plan_parts(sample, whole, request, parts, least)
-    parting = _checked(database(table), parting, request, whole, budget)
+    crowd, folder = None, None
+    if request.population is not None:
+        budget.progress("dealing the population to parts")
+        folder = PrivateFolder()
+        crowd = Crowd.of(request, table, parting, folder.path / "people.arrow")
+    parting, into = _checked(database(table), parting, request, whole, budget, crowd)
+    if crowd is not None:
+        crowd = replace(crowd, into=into)
     workers = min(_workers(budget), parting.parts)
     seconds = None
     if budget.seconds is not None:
@@ -410,6 +457,7 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     own = replace(request, asked={})
     solver = PartSolver(own, whole, seconds)
     written = _written(table, solver, reads)
+    solver = replace(solver, crowd=crowd, folder=folder)
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
     parted, qi = as_released(request, written)
@@ -447,14 +495,36 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
 def solve_in_parts(table: Table, request: Request, parts: int, budget: Budget) -> list[Solution]:
     """Solve a request on rows that are held here, part by part on all cores."""
     whole = Whole.of(table, request, budget)
-    sample = table.sample(SAMPLE_ROWS, request.qi_columns, request.seed)
-    least = int(np.ceil(LEAST_ROWS * whole.rules.k * sample.num_rows / max(whole.rows, 1)))
+    sample, least = _sampled(table, request, whole, SAMPLE_ROWS)
     parting = plan_parts(sample, whole, request, parts, least)
     sets = components(request.qi)
     solved = [_in_parts(table, request, one, parting, parts, budget) for one in sets]
     if len(sets) > 1 and any((one.groups < 0).any() for one in solved):
         solved = [_in_parts(table, request, request.qi, parting, parts, budget)]
     return solved
+
+
+def _sampled(table: Table, request: Request, whole: Whole, drawn: int) -> tuple[pa.Table, int]:
+    """Rows that the cuts are planned from, and how many of them a part must have.
+
+    Of a population as many of its people are among them as of the table's rows.
+    """
+    k, population = whole.rules.k, request.population
+    if population is None:
+        sample = table.sample(drawn, request.qi_columns, request.seed)
+        return sample, int(np.ceil(LEAST_ROWS * k * sample.num_rows / max(whole.rows, 1)))
+    require_people(request)
+    share = min(1.0, drawn / max(whole.rows + population.rows, 1))
+    rows, people = (
+        one.sample(int(np.ceil(share * one.rows)), request.qi_columns, request.seed)
+        for one in (table, population)
+    )
+    alike = [
+        of_type(people.column(name).combine_chunks(), table.column(name).type, name)
+        for name in request.qi_columns
+    ]
+    both = pa.concat_tables([rows, pa.table(alike, schema=rows.schema)])
+    return both, int(np.ceil(LEAST_ROWS * max(k, request.k_map or 0) * share))
 
 
 def _in_parts(
@@ -468,21 +538,22 @@ def _in_parts(
     """The solution of some sets of quasi-identifiers, put together from those of parts."""
     about = request.about(sets)
     problem = prepare(table, about, budget)
-    part, number = _satisfying(problem, parting)
-    order, starts = group_rows(part.astype(np.uint32), number)
-    entries = [order[begin:end] for begin, end in pairwise(starts)]
+    part, people, number = _satisfying(problem, parting, request.k_map)
+    entries, crowds = (_of_parts(numbers, number) for numbers in (part, people))
     budget.progress("solving parts")
 
-    def solved(chosen: Array) -> Solution:
+    def solved(at: int) -> Solution:
+        chosen = entries[at]
         inside = replace(
             problem,
             entries=problem.entries.take(chosen),
             apart=None if problem.apart is None else problem.apart[chosen],
+            crowd=None if problem.crowd is None else problem.crowd.take(crowds[at]),
             part=True,
         )
         return released(inside, about)
 
-    solutions = each(solved, entries, problem.entries.entries, _workers(budget))
+    solutions = each(solved, range(number), problem.entries.entries, _workers(budget))
     whole = _together(problem, solutions, entries)
     sizes = np.bincount(part, weights=problem.counts, minlength=number)
     told = {
@@ -496,8 +567,17 @@ def _in_parts(
     return replace(whole, details={"in_parts": told}, solves=replace(problem, sets=sets))
 
 
-def _satisfying(problem: Problem, parting: Parting) -> tuple[Array, int]:
-    """The part of each entry, and how many parts there are; all of them satisfy the rules."""
+def _of_parts(part: Array, number: int) -> list[Array]:
+    """What lies in each part."""
+    order, starts = group_rows(part.astype(np.uint32), number)
+    return [order[begin:end] for begin, end in pairwise(starts)]
+
+
+def _satisfying(problem: Problem, parting: Parting, k_map: int | None) -> tuple[Array, Array, int]:
+    """The part of each entry and of each person of a population, and how many parts there are.
+
+    All of them satisfy the rules.
+    """
     first = problem.source
     part = parts_of(first, parting)
     if problem.merged is not None:
@@ -513,8 +593,19 @@ def _satisfying(problem: Problem, parting: Parting) -> tuple[Array, int]:
         for name, offset in zip(problem.sensitive, rules.offsets, strict=False):
             np.add.at(counts, (part, 1 + offset + problem.entries.column(name)), problem.counts)
 
+    people = np.zeros(0, dtype=np.int64)
+    if problem.crowd is not None:
+        people = parts_of(problem.crowd, parting)
+        crowd = np.bincount(people, problem.crowd.row_counts, parting.parts).astype(np.int64)
+        counts, rules = _mapped(counts, crowd, rules, k_map)
     into = merged_into(parting, counts, rules, overlapping=persons)
-    return into[part], int(into.max()) + 1
+    return into[part], into[people], int(into.max()) + 1
+
+
+def _mapped(counts: Array, crowd: Array, rules: Rules, k_map: int | None) -> tuple[Array, Rules]:
+    """What parts hold, and the people who lie in each of them; the rules with k-map among them."""
+    people = np.stack([counts[:, 0], crowd, np.zeros_like(crowd)], axis=1)
+    return np.concatenate([counts, people], axis=1), with_crowd(rules, k_map or 1)
 
 
 def _persons_of_parts(problem: Problem, part: Array, parts: int) -> Array:
@@ -602,17 +693,25 @@ def _written(table: Table, solver: PartSolver, reads: tuple[str, ...]) -> Mappin
 
 
 def _checked(
-    engine: SQLEngine, parting: Parting, request: Request, whole: Whole, budget: Budget
-) -> Parting:
-    """The same without parts that do not satisfy the rules; one pass for each sensitive column."""
+    engine: SQLEngine,
+    parting: Parting,
+    request: Request,
+    whole: Whole,
+    budget: Budget,
+    crowd: Crowd | None = None,
+) -> tuple[Parting, Array]:
+    """The same without parts that do not satisfy the rules, and for each part what it became.
+
+    One pass for each sensitive column.
+    """
     if parting.parts < 2:
-        return parting
+        return parting, np.arange(parting.parts)
     budget.progress("counting parts")
     rules = whole.rules
     if whole.persons is not None and not request.sensitive:
         rows = engine.part_counts(parting, (), budget).column(1).to_numpy()
         if len(rows) == parting.parts and int(rows.min()) >= rules.k * whole.most:
-            return parting  # as many rows are at least k persons'
+            return parting, np.arange(parting.parts)  # as many rows are at least k persons'
     width = int(rules.offsets[-1])
     counts = np.zeros((parting.parts, 1 + width), dtype=np.int64)
     person = None if whole.persons is None else request.person
@@ -633,7 +732,10 @@ def _checked(
             np.add.at(counts, (part, 1 + offset + code), rows)
 
     overlapping = person is not None
-    return merged(parting, merged_into(parting, counts, rules, overlapping=overlapping))
+    if crowd is not None:
+        counts, rules = _mapped(counts, crowd.counts, rules, request.k_map)
+    into = merged_into(parting, counts, rules, overlapping=overlapping)
+    return merged(parting, into), into
 
 
 def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:
@@ -646,6 +748,8 @@ def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:
 def _cut_cost(sample: pa.Table, parting: Parting, request: Request, whole: Whole) -> dict[str, Any]:
     """What the cuts cost: a sample's loss by Mondrian, as one and without groups across cuts."""
     if parting.parts < 2 or request.sensitive or whole.changed or len(request.qi) > 1:
+        return {}
+    if request.population is not None:
         return {}
     if sample.num_rows < 2 * LEAST_ROWS * parting.parts * whole.rules.k:
         return {}

@@ -599,6 +599,13 @@ class Dealt:
                 self._blocks.setdefault(part, []).append(self._written)
                 self._written += 1
 
+    def table(self, part: int) -> pa.Table | None:
+        """The rows of one part; None if it has none."""
+        if part not in self._blocks:
+            return None
+        with pa.OSFile(str(self._path)) as source, pa.ipc.open_file(source) as file:
+            return pa.Table.from_batches([file.get_batch(n) for n in self._blocks[part]])
+
     def tables(self) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each part."""
         if not self._blocks:

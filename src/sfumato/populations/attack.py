@@ -7,7 +7,7 @@ guesses are right. If every row matches at least k people the release is k-map a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import Budget
+from sfumato.engines.encoding import codes_among
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy, read_folder
@@ -169,6 +170,36 @@ def join_attack(
         counted=counted,
         released_as="people" if whose else "rows",
     )
+
+
+def matching(
+    release: Codes,
+    people: Iterable[Codes],
+    on: Sequence[str],
+    values: Mapping[str, pa.Array],
+    hierarchies: Mapping[str, Hierarchy],
+) -> tuple[Floats, Ints]:
+    """How many people each combination of released cells matches, and the rows that show it.
+
+    Parameters
+    ----------
+    people
+        Combinations with counts, some at a time.
+    values
+        All values that people have in each column.
+    """
+    readings = [
+        read_cells(name, release.values_of(name), values[name], hierarchies.get(name))
+        for name in on
+    ]
+    boxes, box_of = _distinct_boxes(release, on)
+    found = np.zeros(len(boxes))
+    for some in people:
+        known = [codes_among(some.values_of(name), values[name]) for name in on]
+        arrays = [code[some.column(name)] for name, code in zip(on, known, strict=True)]
+        alike = Codes(tuple(on), tuple(arrays), tuple(values[n] for n in on), some.row_counts)
+        found += _matches(boxes, readings, alike, on, None, None)
+    return found, np.bincount(box_of, release.row_counts, len(boxes)).astype(np.int64)
 
 
 def _distinct_boxes(release: Codes, on: Sequence[str]) -> tuple[Ints, Ints]:

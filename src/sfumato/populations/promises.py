@@ -20,19 +20,21 @@ Two figures follow from the histogram of cell sizes:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.budget import Budget
-from sfumato.engines.protocol import ClassSizes
+from sfumato.engines.encoding import codes_from_arrow, codes_of_table
+from sfumato.engines.protocol import CELL_BYTES, ClassSizes, Codes, asks_sql
 from sfumato.errors import spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import names_same
-from sfumato.populations.attack import AttackResult, join_attack
+from sfumato.populations.attack import matching
 from sfumato.populations.bounds import check_promise
 from sfumato.privacy import KMap, ModelFinding
 from sfumato.release.promise import Finding
@@ -51,6 +53,10 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
+ENOUGH_BYTES = 1 << 30
+"""Memory for people and classes where nobody named a limit."""
+SOME_BATCHES = 4
+"""Batches of people that are looked up at once where not all of them fit."""
 STANDARD_ERRORS = 3.0
 """How far `at_least` stays below its mean; 3 leaves one chance in 740."""
 
@@ -419,30 +425,66 @@ class MatchesPopulation:
     ) -> ModelFinding:
         released.require(names)
         people.require(names)
-        rows = released.classes(names, budget=budget)
-        found = None
-        if rows.entries:
-            outside = people.classes(names, budget=budget)
-            found = join_attack(rows, outside, names, k=self.k, hierarchies=self.hierarchies)
+        outside = _People(people, names, budget)
+        able, figures = released.engine.capabilities, []
+        memory = (budget and budget.memory) or ENOUGH_BYTES
+        parts = -(-released.rows * CELL_BYTES * (len(names) + 1) * 8 // memory)
+        if parts > 1 and asks_sql(released.engine) and not able.partitioned:
+
+            def joined(classes: pa.Table) -> pa.Table:
+                rows = codes_from_arrow(classes, classes.column_names[-1])
+                figures.append(self._matched(rows, outside))
+                return pa.table({"done": [1]})
+
+            schema = pa.schema([("done", pa.int64())])
+            released.engine.over_classes(names, names, parts, joined, schema, budget)
+        else:
+            rows = released.classes(names, budget=budget)
+            figures += [self._matched(rows, outside)] if rows.entries else []
+        fewest = min((smallest for smallest, _, _ in figures), default=None)
         return ModelFinding(
             model=KMap.name,
             qi=names,
             column=None,
             asked={"k": self.k},
-            measured={"k": None if found is None else _fewest(found)},
-            holds=found is None or found.k_map,
-            failing_classes=0 if found is None else found.exposed_classes,
-            failing_rows=0 if found is None else _failing_rows(found),
+            measured={"k": fewest},
+            holds=fewest is None or fewest >= self.k,
+            failing_classes=sum(classes for _, classes, _ in figures),
+            failing_rows=sum(rows for _, _, rows in figures),
         )
 
+    def _matched(self, rows: Codes, outside: _People) -> tuple[int, int, int]:
+        """The fewest people that a class matches; classes that match too few, and their rows."""
+        found, held = matching(rows, outside, outside.names, outside.values, self.hierarchies)
+        few = found < self.k
+        return int(found.min()), int(few.sum()), int(held[few].sum())
 
-def _fewest(found: AttackResult) -> int:
-    return 0 if found.matches_none or found.smallest is None else int(found.smallest)
 
+class _People:
+    """The people of a population, at once where they fit, else some at a time."""
 
-def _failing_rows(found: AttackResult) -> int:
-    alone = found.matches_one if found.k > 1 else 0
-    return found.matches_none + alone + found.matches_few
+    def __init__(self, people: Table, names: tuple[str, ...], budget: Budget | None) -> None:
+        self.names = names
+        self.people = people
+        self.budget = budget
+        self.values = {name: people.values(name).values[0] for name in names}
+        memory = (budget and budget.memory) or ENOUGH_BYTES
+        able, size = people.engine.capabilities, people.rows * CELL_BYTES * (len(names) + 1)
+        self._fit = not able.replayable or able.coded or size <= memory // 4
+
+    def __iter__(self) -> Iterator[Codes]:
+        if self._fit:
+            yield self.people.classes(self.names, budget=self.budget)
+            return
+        schema = pa.schema([(n, self.people.column(n).type) for n in self.names])
+        held: list[pa.RecordBatch] = []
+        for batch in self.people.batches(self.names):
+            held.append(batch.cast(schema))
+            if len(held) == SOME_BATCHES:
+                yield codes_of_table(pa.Table.from_batches(held))
+                held = []
+        if held:
+            yield codes_of_table(pa.Table.from_batches(held))
 
 
 def _sentence(finding: ModelFinding, people: Table) -> str:
