@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,13 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
             gather(("127.0.0.1", taken.getsockname()[1]), trusts["a"], 1.0)
 
 
-def fitted(folder: Path, sites: dict[str, list[str]], *what: Any, **settings: Any) -> Any:
+def fitted(
+    folder: Path, sites: dict[str, list[str]], *what: Any, columns: int = 6, **settings: Any
+) -> Any:
     """Lung, fitted by parties that hold some of its sites each; and the rows of all of them."""
-    lung = study("lung")
+    lung = study("lung", dimensions=columns - 1)
+    agreed = replace(lung.agreement, columns=lung.agreement.columns[:columns])
+    lung = replace(lung, agreement=agreed)
     keys = {name: make_keys(folder, name) for name in sites}
     address = f"127.0.0.1:{free_port()}"
     done: dict[str, Any] = {}
@@ -196,7 +201,8 @@ def test_an_exact_fit_from_python(tmp_path: Path) -> None:
 
 
 def test_two_parties_fit_by_oblivious_transfer(tmp_path: Path) -> None:
-    lung, done = fitted(tmp_path, {"a": ["A", "B"], "b": ["C", "D"]}, "logistic", precision=1e-3)
+    sites = {"a": ["A", "B"], "b": ["C", "D"]}
+    lung, done = fitted(tmp_path, sites, "logistic", columns=3, precision=1e-3)
     lived, known = survived(*lung.outcome, 365)
     pooled = fit_logistic(lung.encoded.matrix[known], lived[known])
     for model in done.values():
