@@ -437,8 +437,9 @@ def test_ticks_of_huge_numbers_are_short_and_without_noise() -> None:
         (pa.array(range(40), pa.int32()).cast(pa.date32()), 40),
         (pa.array([f"title {row}" for row in range(40)]), 40),
         (pa.array(["flu", "cold"] * 19 + ["gout", "rabies"]), 0),  # few know a rare word
+        (pa.array([str(row) if row % 2 else "N" for row in range(40)]), 20),  # a code for missing
     ],
-    ids=["number", "date", "text", "words"],
+    ids=["number", "date", "text", "words", "numbers in text"],
 )
 def test_whoever_knows_an_exact_value_of_ones_own_finds_the_row(
     worth: pa.Array, single: int

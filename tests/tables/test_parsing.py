@@ -9,6 +9,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from sfumato.columns import profile
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.tables.parsing import messy
 
@@ -119,12 +120,14 @@ def test_engines_agree(engine):
     ("cells", "says"),
     [
         (["31.12.1999", "1999-12-30", "soon", "1.1.2000"],
-         "most cells are dates (dd.mm.yyyy, yyyy-mm-dd)"),
+         "3 of 4 cells are dates (dd.mm.yyyy, yyyy-mm-dd), 1 holds one other text"),
         (["03/04/2020", "01/02/2020", "05/06/2021"],
          "all cells are dates (dd/mm/yyyy or mm/dd/yyyy)"),
         (["48.227,00", "1.500,50", "unknown", "12,00"],
-         "most cells are numbers (decimal comma, points between thousands)"),
-        (["12", "15", "about 20", "31"], "most cells are numbers"),
+         "3 of 4 cells are numbers (decimal comma, points between thousands), "
+         "1 holds one other text"),
+        (["12", "15", "about 20", "31", "34", "dozens"],
+         "4 of 6 cells are numbers, 2 hold other texts"),
     ],
 )  # fmt: skip
 def test_what_most_cells_are(cells, says):
@@ -147,11 +150,11 @@ def test_scan_says_it_and_parse_does_it(tmp_path):
     path.write_text("\n".join(["seen;paid", "soon;1.100,50", *lines]) + "\n")
     found = sfumato("scan", path, "--json").json
     mostly = {c["name"]: c["mostly"] for c in found["columns"]}
-    assert mostly["seen"] == "most cells are dates (dd.mm.yyyy)"
+    assert mostly["seen"] == "90 of 91 cells are dates (dd.mm.yyyy), 1 holds one other text"
     assert mostly["paid"].startswith("all cells are numbers (decimal comma")
     assert any("--parse seen=date --parse paid=number" in step for step in found["next"])
     shown = sfumato("scan", path, "-q")
-    assert "seen: most cells are dates (dd.mm.yyyy)" in " ".join(shown.out.split())
+    assert "seen: 90 of 91 cells are dates (dd.mm.yyyy), 1 holds" in " ".join(shown.out.split())
     stopped = sfumato("scan", path, "--parse", "seen=date,paid=number", "-q")
     assert stopped.code == 2
     assert "1 cell of column `seen` cannot be read as dates" in " ".join(stopped.err.split())
@@ -217,6 +220,30 @@ def test_what_scan_proposes_runs(cells, asked, tmp_path):
 def test_few_numbers_among_cells_that_say_nothing_are_noticed() -> None:
     found = messy(["n/a", "1.234,56", "-2,5", "NULL"])
     assert found is not None
-    assert found.say.startswith("all cells are numbers (decimal comma")
+    assert found.say == (
+        "all cells but those that say they are missing are numbers "
+        "(decimal comma, points between thousands)"
+    )
     assert messy(["n/a", "NULL"]) is None
     assert messy(["1,5", "unknown"]) is None
+
+
+def test_what_cells_are_is_counted_in_cells_of_the_whole_column(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "codes.csv"
+    days = [f"{1 + at % 28:02}/{1 + at % 12:02}/{1950 + at // 40}" for at in range(3_000)]
+    cells = [f"{at},{'N' if at % 4 == 0 else 7 * at},{at // 50 % 5 if at % 50 == 1 else 'N'},{day}"
+             for at, day in enumerate(days)]  # fmt: skip
+    path.write_text("\n".join(["row,income,service,seen", *cells]) + "\n")
+    told = {column.name: column.mostly for column in sf.scan(path).columns}
+    code = "hold one other text, perhaps a code for missing"
+    assert told["income"] == f"2,250 of 3,000 cells are numbers, 750 {code}"
+    assert told["service"] == f"60 of 3,000 cells are numbers, 2,940 {code}"
+    # Days above 12 are the last of some sorted cells: they say that days come first.
+    assert told["seen"] == "all cells are dates (dd/mm/yyyy)"
+    # Where not all rows were looked at, not all are spoken of.
+    monkeypatch.setattr(profile, "ROWS_AT_HAND", 500)
+    found = sf.scan(path)
+    (seen,) = [column.mostly for column in found.columns if column.name == "seen"]
+    assert seen == "all 500 cells looked at are dates (dd/mm/yyyy)"
+    (step,) = [step for step in found.next if "--parse" in step]
+    assert step.endswith("--unparsed null")

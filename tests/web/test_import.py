@@ -231,6 +231,26 @@ def test_configure_says_which_columns_stay_text(tmp_path: Path) -> None:
         assert "stays text" not in bench.get(f"{base}/configure").text
 
 
+def test_cells_that_are_no_numbers_are_counted_before_the_reading_stops(tmp_path: Path) -> None:
+    rows = "".join(f"{n % 60},{'N' if n % 4 == 0 else 100 * n}\n" for n in range(400))
+    (tmp_path / "pay.csv").write_text(f"age,income\n{rows}")
+    told = "300 of 400 cells are numbers, 100 hold one other text, perhaps a code for missing"
+    with running([tmp_path]) as bench:
+        opened = bench.follow(bench.post("/open", table=str(tmp_path / "pay.csv")))
+        assert f"<strong>income</strong> stays text, although {told}" in opened.text
+        (project,) = bench.workbench.projects.values()
+        base = f"/p/{project.number}"
+        assert "reading the column as dates or numbers stops, unless" in (
+            form := bench.get(f"{base}/import").text
+        )
+        assert f"<td>{told}</td>" in form
+        asked = {"text": 1, "header": 1, "unparsed": "stop", "parse-1": "number"}
+        stopped = bench.follow(bench.post(f"{base}/import", **asked)).text
+        assert "100 cells of column" in stopped
+        bench.follow(bench.post(f"{base}/import", **{**asked, "null_values": "N"}))
+        assert "reading the column as dates" not in bench.get(f"{base}/import").text
+
+
 def test_home_says_what_is_for_the_command_line(tmp_path: Path) -> None:
     with running([tmp_path]) as bench:
         home = bench.get("/").text

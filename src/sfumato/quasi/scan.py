@@ -414,6 +414,11 @@ class ColumnScan(Result):
     """That values of a text column are others but for upper case or blanks; they stay different."""
 
     @property
+    def unread(self) -> bool:
+        """Whether some cells may not be what the column mostly is."""
+        return self.mostly is not None and not self.mostly.startswith("all cells ")
+
+    @property
     def values(self) -> int:
         """Different values; rows without one are a class, and no value."""
         return self.classes - (self.nulls > 0)
@@ -601,7 +606,8 @@ def describe(look: Profile) -> tuple[ColumnScan, ...]:
     found = recognise_columns(look)
     named = {one.name for one in person_columns(None, look, found)}
     described = (
-        _described(facts, found[facts.name], cells_of(look, facts.name)) for facts in look.facts
+        _described(facts, found[facts.name], cells_of(look, facts.name), look)
+        for facts in look.facts
     )
     return tuple(_naming(one) if one.name in named else one for one in described)
 
@@ -646,9 +652,10 @@ def _persons(
     )
 
 
-def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> ColumnScan:
-    looked = cells[:LOOKED_AT].to_pylist() if facts.kind == "text" else []
-    mostly = messy(looked) if guess.role != "identifier" or guess.kind is None else None
+def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array, look: Profile) -> ColumnScan:
+    mostly = None
+    if facts.kind == "text" and (guess.role != "identifier" or guess.kind is None):
+        mostly = _mostly(facts, cells, look)
     return ColumnScan(
         name=facts.name,
         type=facts.kind,
@@ -662,11 +669,23 @@ def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> Column
         why=guess.why,
         what=guess.what,
         flags=_flags(facts, guess, cells),
-        mostly=None if mostly is None else mostly.say,
+        mostly=mostly,
         spelled=_spelled(cells, whole=len(cells) >= facts.classes - (facts.nulls > 0))
         if facts.kind == "text"
         else None,
     )
+
+
+def _mostly(facts: ColumnFacts, cells: pa.Array, look: Profile) -> str | None:
+    """What the cells of a text column are, counted; judged first by some that lie far apart."""
+    if messy(cells[:: max(1, len(cells) // LOOKED_AT)].to_pylist()) is None:
+        return None
+    codes, values = look.sample.column(facts.name), look.sample.values_of(facts.name)
+    held = np.bincount(codes, weights=look.sample.counts, minlength=len(values))
+    at = pc.index_in(cells, value_set=values).to_numpy()
+    whole = look.whole and len(cells) == facts.classes - (facts.nulls > 0)
+    found = messy(cells.to_pylist(), held[at].astype(np.int64).tolist(), whole=whole)
+    return None if found is None else found.say
 
 
 def _spelled(cells: pa.Array, *, whole: bool) -> str | None:
@@ -815,7 +834,7 @@ def _parsing(name: str, columns: Sequence[ColumnScan]) -> str:
             kind = "number:point"
             assumed.append("number:comma where a comma begins the fraction")
         listed.append(f"--parse {quote(f'{column.name}={kind}')}")
-    if any(column.mostly and column.mostly.startswith("most ") for column in columns):
+    if any(column.unread for column in columns):
         listed.append("--unparsed null")
     instead = f" ({', '.join(dict.fromkeys(assumed))})" if assumed else ""
     return f"Read dates and numbers as such{instead}: sfumato scan {quote(name)} {' '.join(listed)}"

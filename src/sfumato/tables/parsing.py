@@ -177,50 +177,94 @@ def _decimal_comma(cells: Sequence[str]) -> bool | None:
 
 @dataclass(frozen=True)
 class Messy:
-    """What a column of text mostly is, how that is written, and in which share of its cells."""
+    """What cells of a text column are, how that is written, and of how many of them it holds."""
 
     kind: str
     written: tuple[str, ...]
-    share: float
+    read: int
+    """Cells that are it."""
+    cells: int
+    """Cells that say something: words for missing ones are no cells."""
+    others: int = 0
+    """Different texts among the cells that are not it."""
+    silent: int = 0
+    """Cells that hold a word for missing."""
+    whole: bool = True
+    """Whether these are all cells of the column."""
 
     @property
     def say(self) -> str:
         """In words that quote no cell."""
         how = f" ({', '.join(self.written)})" if self.written else ""
-        return f"{'all' if self.share == 1 else 'most'} cells are {self.kind}s{how}"
+        looked = " looked at" if not self.whole else ""
+        left = self.cells - self.read
+        if not left:
+            cells = "all cells" if self.whole else f"all {self.cells:,} cells looked at"
+            aside = " but those that say they are missing" if self.silent else ""
+            return f"{cells}{aside} are {self.kind}s{how}"
+        told = f"{self.read:,} of {self.cells:,} cells{looked} are {self.kind}s{how}"
+        same = ", perhaps a code for missing" if left > 1 and self.others == 1 else ""
+        other = "one other text" if self.others == 1 else "other texts"
+        return f"{told}, {left:,} {'hold' if left > 1 else 'holds'} {other}{same}"
 
 
-def messy(cells: Sequence[str]) -> Messy | None:
+def messy(
+    cells: Sequence[str], counts: Sequence[int] | None = None, *, whole: bool = True
+) -> Messy | None:
     """What most of some different cells of a text column are, if it is something better than text.
+
+    Parameters
+    ----------
+    cells
+        Different cells.
+    counts
+        How often each occurs; once, unless told.
+    whole
+        Whether these are all cells of the column.
 
     Examples
     --------
     >>> messy(["31.12.1999", "1999-12-30", "unknown", "1.1.2000"]).say
-    'most cells are dates (dd.mm.yyyy, yyyy-mm-dd)'
+    '3 of 4 cells are dates (dd.mm.yyyy, yyyy-mm-dd), 1 holds one other text'
     >>> messy(["48.227,00", "1.500,50", "12,00"]).say
     'all cells are numbers (decimal comma, points between thousands)'
+    >>> messy(["1", "2", "3", "N"], [1, 1, 2, 96]).say
+    '4 of 100 cells are numbers, 96 hold one other text, perhaps a code for missing'
     """
-    present = [cell.strip() for cell in cells if cell.strip() not in _NOTHING]
+    held: Counter[str] = Counter()
+    silent = 0
+    for cell, times in zip(cells, counts or [1] * len(cells), strict=True):
+        text = cell.strip()
+        if text in _NOTHING:
+            silent += times
+        else:
+            held[text] += times
+    present = list(held)
     if len(present) < 2:
         return None
     enough = MOST if len(present) > 2 else 1.0
+
+    def found(kind: str, ways: Sequence[str], read: Sequence[str]) -> Messy:
+        others = len(present) - len(read)
+        number = sum(held[text] for text in read)
+        return Messy(kind, tuple(ways), number, held.total(), others, silent, whole)
+
     slashed = any(_SLASHED.fullmatch(cell) for cell in present)
     order = _day_first(present)
-    dates = [
-        found for cell in present if (found := _date(cell, order if order is not None else True))
-    ]
+    first = True if order is None else order
+    dates = {cell: made[1] for cell in present if (made := _date(cell, first))}
     if len(dates) >= enough * len(present):
-        ways = [called for called, _ in Counter(called for _, called in dates).most_common()]
+        ways = [called for called, _ in Counter(dates.values()).most_common()]
         if slashed and order is None:
             ways = [way for way in ways if "/" not in way or way == "yyyy/mm/dd"]
             ways.append("dd/mm/yyyy or mm/dd/yyyy")
-        return Messy("date", tuple(ways), len(dates) / len(present))
+        return found("date", ways, list(dates))
     codes = sum(cell.isdigit() and cell.startswith("0") and len(cell) > 1 for cell in present)
     comma = _decimal_comma(present)
     read = [cell for cell in present if _number(cell, bool(comma)) is not None]
     if len(read) < enough * len(present) or codes:  # leading zeros: codes, not numbers
         return None
-    return Messy("number", _number_ways(read, comma), len(read) / len(present))
+    return found("number", _number_ways(read, comma), read)
 
 
 def _number_ways(cells: Sequence[str], comma: bool | None) -> tuple[str, ...]:

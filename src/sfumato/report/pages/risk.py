@@ -33,6 +33,7 @@ from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Ton
 from sfumato.report.pages.comparison import Compared
 from sfumato.risks import Alike, Risk, alike, risk_of_classes, risk_of_persons
 from sfumato.tables import Table
+from sfumato.tables.parsing import messy
 from sfumato.wording import (
     among,
     at_most,
@@ -415,6 +416,10 @@ MOST_CELLS = 40_000_000
 """Rows times columns among which shared sensitive values are counted."""
 
 
+FIGURES = 1_000
+"""Different texts of a column that are looked at for numbers and dates."""
+
+
 @dataclass(frozen=True)
 class Inference:
     """What a release tells about a sensitive column to whoever finds a class, or knows a value."""
@@ -423,7 +428,8 @@ class Inference:
     shared: int
     """Rows of classes in which all who have a value have the same one."""
     single: int
-    """Rows with a number, a date or a text of their own, that no other row holds."""
+    """Rows with a number, a date or a text of their own, that no other row holds; texts count where
+    most rows have their own, or where most are numbers or dates."""
     rows: int
     nearly: int = 0
     """Rows of classes in which nearly all who have a value, and not all, have the same one."""
@@ -449,6 +455,7 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
     hidden = [name for name in sensitive if name in after.columns and name not in known]
     # Rows that are in memory are classed once; of others each column has classes of its own.
     together = after.engine.capabilities.coded
+    kinds = {column.name: column.kind for column in after.schema}
     found = []
     for names in [hidden] if together else [[name] for name in hidden]:
         entries = after.codes([*known, *names])
@@ -464,10 +471,17 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
             alone = int((held[np.asarray(values.is_valid())] == 1).sum())
             # few know a rare word of somebody; a date, an amount, or what all have their own of
             exact = is_number(values.type) or pa.types.is_temporal(values.type)
+            exact = exact or (kinds[name] == "text" and _holds_figures(values))
             if exact or 2 * alone > counts.sum():
                 single = alone
             found.append(_in_classes(name, ids, number, codes, counts, values, single))
     return found
+
+
+def _holds_figures(values: pa.Array) -> bool:
+    """Whether most texts of a column are numbers or dates, beside others such as a code."""
+    there = values.drop_null()
+    return messy(there[:: max(1, len(there) // FIGURES)].to_pylist()) is not None
 
 
 def _in_classes(
