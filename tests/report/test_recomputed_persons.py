@@ -587,3 +587,31 @@ def test_whoever_knows_all_that_is_published_but_the_value(verb: str, tmp_path: 
         assert tone == "bad"
         assert numbers(answer, ["grp"]) == inferred(frame, ["grp", "sex"], ["ill"])
         assert numbers(answer, [])[0] == str((grp == "a").sum())
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_keys_and_risky_rows_are_told_of_persons_where_those_are_counted(engine: str) -> None:
+    """Equal rows of one person are no company: she is singled out, and they are not told apart."""
+    rows = [("a", 1, "F"), ("a", 1, "F"), ("b", 2, "F"), ("b", 3, "M"), ("c", 2, "F"),
+            ("d", 2, "M"), ("d", 2, "F")]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["pid", "age", "sex"])
+    opened = sf.table(frame, engine=engine)
+    risky = sf.uniques(opened, person="pid", max_size=2)
+    holders = frame.groupby(["age", "sex"])["pid"].transform("nunique")
+    alone = frame[holders == 1]
+    assert risky.exposed_rows == len(alone) == 4
+    page = page_of(risky)
+    told = "2 columns or fewer single out 3 of 4 persons (75%): one of their rows is like nobody"
+    assert page.verdict.startswith(told)
+    assert alone["pid"].nunique() == 3
+    by_age = frame[frame.groupby("age")["pid"].transform("nunique") == 1]["pid"].nunique()
+    assert by_age == 2
+    assert "persons: 50%" in page_html(page).replace("share of ", "")
+    keys = sf.minimal_keys(opened, person="pid")
+    assert "tell persons apart as well as all columns that were looked at do" in (
+        page_of(keys).verdict
+    )
+    few = sf.table(frame[frame["pid"].isin(["a", "b"])], engine=engine)
+    assert page_of(sf.minimal_keys(few, person="pid")).verdict == (
+        "One minimal set was found to tell all persons apart: age."
+    )

@@ -401,10 +401,11 @@ def uniques(
 def view_uniques(found: Uniques) -> RenderableType:
     """The exposed rows as a person reads them."""
     sizes = figures(first=False)
+    alone = "alone" if found.persons is None else "like no other person’s"
     for item in found.by_size:
         sizes.add_row(
             f"{item['rows']:>10,}",
-            f"rows are alone on {item['size']} column{'s' if item['size'] > 1 else ''}"
+            f"rows are {alone} on {item['size']} column{'s' if item['size'] > 1 else ''}"
             f" ({item['uniques']:,} minimal sets)",
         )
     strength = figures(first=False)

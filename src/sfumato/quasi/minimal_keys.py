@@ -86,6 +86,10 @@ class MinimalKeys(Result):
         How they were found; with sampled pruning a set may be missing with probability δ.
     duplicate_rows
         Rows that equal an earlier row; then a key means "tells apart as well as all columns".
+    counted
+        What is told apart, ``rows`` or ``persons``.
+    equal_pairs
+        Pairs of rows of different persons that equal each other, which do the same to a key.
     """
 
     keys: tuple[tuple[str, ...], ...]
@@ -99,6 +103,8 @@ class MinimalKeys(Result):
     delta: float | None
     stopped_by: str | None
     notes: tuple[str, ...] = ()
+    counted: str = "rows"
+    equal_pairs: int | None = None
 
 
 def minimal_keys(
@@ -294,7 +300,8 @@ def _keys_of_persons(opened: Table, person: str, question: KeyQuery, budget: Bud
             * bool(found.sets)
         )
     notes += pulled(opened, histories.codes)
-    return _answer(names, found, question, "levelwise", notes)
+    told = _answer(names, found, question, "levelwise", notes)
+    return replace(told, counted="persons", equal_pairs=alike)
 
 
 class _Search:

@@ -58,7 +58,8 @@ class Uniques(Result):
     Attributes
     ----------
     exposed_rows
-        Rows with a minimal unique of at most `max_size` columns.
+        Rows with a minimal unique of at most `max_size` columns; where persons are counted, those
+        that are like no other person's.
     by_size
         For each size 1 … `max_size`, the number of minimal uniques and of rows that have one.
     columns
@@ -87,6 +88,8 @@ class Uniques(Result):
     exposed_persons: int | None
     scores: npt.NDArray[np.float64] = field(repr=False, metadata={"private": True})
     smallest: npt.NDArray[np.uint8] = field(repr=False, metadata={"private": True})
+    fewest: npt.NDArray[np.uint8] | None = field(repr=False, metadata={"private": True})
+    """For each person, the fewest columns that single one of their rows out; 0: none does."""
 
 
 def uniques(
@@ -220,7 +223,12 @@ class _Search:
                 known |= below[part]
             alone = alone & ~np.unpackbits(known, count=len(alone)).astype(np.bool_)
         self.counts[size - 1] += alone
-        self.contribution[list(columns)] += np.count_nonzero(alone) * self._score(size)
+        self.contribution[list(columns)] += self._rows(alone) * self._score(size)
+
+    def _rows(self, chosen: npt.NDArray[np.bool_]) -> int:
+        """Rows of some entries."""
+        counts = self.codes.counts
+        return int(np.count_nonzero(chosen) if counts is None else counts[chosen].sum())
 
     def _score(self, size: int) -> float:
         """SUDA's score of one minimal unique of that size; 1 where all factors are used up."""
@@ -241,10 +249,12 @@ class _Search:
         scores = np.asarray(per_size @ self.counts, dtype=np.float64)
         has = self.counts > 0
         smallest = np.where(has.any(axis=0), has.argmax(axis=0) + 1, 0).astype(np.uint8)
-        exposed = int(np.count_nonzero(smallest))
-        total = float(scores.sum())
+        exposed = self._rows(smallest > 0)
+        each = 1 if self.codes.counts is None else self.codes.counts
+        total = float((scores * each).sum())
         shared = np.minimum(1.0, dis * exposed * scores / total) if total else scores
-        order = np.argsort(-scores, kind="stable")[: min(top, exposed)]
+        order = np.argsort(-scores, kind="stable")[: min(top, np.count_nonzero(smallest))]
+        fewest = self._fewest(smallest)
         return Uniques(
             rows=self.codes.rows,
             max_size=max_size,
@@ -252,8 +262,8 @@ class _Search:
             by_size=tuple(
                 {
                     "size": size,
-                    "uniques": int(self.counts[size - 1].sum()),
-                    "rows": int(np.count_nonzero(has[size - 1])),
+                    "uniques": int((self.counts[size - 1] * each).sum()),
+                    "rows": self._rows(has[size - 1]),
                 }
                 for size in range(1, self.max_size + 1)
             ),
@@ -275,12 +285,20 @@ class _Search:
             complete=complete,
             stopped_by=budget.stopped_by,
             persons=None if self.histories is None else self.histories.persons,
-            exposed_persons=None
-            if self.histories is None
-            else len(np.unique(self.histories.who[smallest > 0])),
+            exposed_persons=None if fewest is None else int(np.count_nonzero(fewest)),
             scores=scores,
             smallest=smallest,
+            fewest=fewest,
         )
+
+    def _fewest(self, smallest: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8] | None:
+        """The same for each person: of their rows that which takes the fewest columns."""
+        if self.histories is None:
+            return None
+        none = np.uint8(255)
+        found = np.full(self.histories.persons, none)
+        np.minimum.at(found, self.histories.who, np.where(smallest > 0, smallest, none))
+        return np.where(found == none, 0, found).astype(np.uint8)
 
 
 def _match_probability(sizes: Mapping[int, int], fraction: float) -> float:

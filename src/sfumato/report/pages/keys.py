@@ -15,7 +15,7 @@ from sfumato.report import charts
 from sfumato.report.diagrams import MOST_IN_LATTICE, lattice_svg, sets_svg
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section
-from sfumato.wording import counted, percent, phrase, sentence
+from sfumato.wording import counted, percent, phrase, sentence, unit_of
 
 __all__ = [
     "key_page",
@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 
-def _goal(goal: Mapping[str, Any]) -> str:
+def _goal(goal: Mapping[str, Any], told: str = "rows") -> str:
     measure, least = goal.get("measure"), goal.get("at_least")
     if measure == "key" or least is None:
-        return "tell all rows apart"
+        return f"tell all {told} apart"
     return f"reach a {measure} ratio of {float(least):g}"
 
 
@@ -144,9 +144,11 @@ def _promise(found: Key) -> list[Figure]:
 def minimal_keys_summary(found: MinimalKeys) -> Page:
     """What is said of all minimal sets first."""
     sizes = Counter(len(names) for names in found.keys)
-    goal = _goal(found.goal)
-    if found.duplicate_rows:  # nothing tells equal rows apart
-        goal = "tell rows apart as well as all columns that were looked at do"
+    told = unit_of("person", 2) if found.counted == "persons" else "rows"
+    goal = _goal(found.goal, told)
+    equal = found.duplicate_rows or (found.equal_pairs and found.goal.get("measure") == "key")
+    if equal:  # nothing tells equal rows apart
+        goal = f"tell {told} apart as well as all columns that were looked at do"
     if found.keys == ((),):
         verdict = f"No column is needed to {goal}."
     elif not found.keys:
@@ -292,22 +294,29 @@ def _sets(
 
 def uniques_summary(found: Uniques) -> Page:
     """What is said of risky rows first."""
-    share = found.exposed_rows / found.rows if found.rows else 0.0
+    exposed, all_of, told = found.exposed_rows, found.rows, "rows"
+    subtitle = f"{found.rows:,} rows"
+    if found.persons is not None and found.exposed_persons is not None:
+        exposed, all_of = found.exposed_persons, found.persons
+        told = unit_of("person", 2)
+        subtitle += f" of {found.persons:,} {unit_of('person', found.persons)}"
+    share = exposed / all_of if all_of else 0.0
     few = (
         "one column singles" if found.max_size == 1 else f"{found.max_size} columns or fewer single"
     )
+    how = ": one of their rows is like nobody else’s" if found.persons and exposed else ""
     return Page(
         title="Risky rows",
-        subtitle=f"{found.rows:,} rows · sets of up to {found.max_size} columns",
-        verdict=f"{few[0].upper()}{few[1:]} out {found.exposed_rows:,} of {found.rows:,} rows "
-        f"({percent(share)}).",
-        tone="bad" if found.exposed_rows else "good",
+        subtitle=f"{subtitle} · sets of up to {counted(found.max_size, 'column')}",
+        verdict=f"{few[0].upper()}{few[1:]} out {exposed:,} of {all_of:,} {told} "
+        f"({percent(share)}){how}.",
+        tone="bad" if exposed else "good",
         facts=(
-            ("exposed rows", f"{found.exposed_rows:,}"),
+            (f"exposed {told}", f"{exposed:,}"),
             ("right matches (DIS)", percent(found.dis)),
             ("complete", "yes" if found.complete else "no"),
         ),
-        gauges=(gauge("exposed rows", share),),
+        gauges=(gauge(f"exposed {told}", share),),
     )
 
 
@@ -316,15 +325,18 @@ def uniques_page(found: Uniques) -> Page:
     if not found.rows:
         return uniques_summary(found)
     reached = {
-        "1 column" if at == 1 else f"{at} columns": _exposed_by(found, at) / found.rows
+        "1 column" if at == 1 else f"{at} columns": _exposed_by(found, at)
         for at in range(1, found.max_size + 1)
     }
+    who = "rows" if found.fewest is None else unit_of("person", 2)
     strongest = dict(sorted(found.columns.items(), key=lambda item: -item[1])[:40])
     figures = [
         Figure(
             "How few columns are enough",
-            "Rows that some set of at most so many columns singles out.",
-            charts.shares("Rows singled out by few columns", reached, what="share of rows"),
+            f"{who.capitalize()} that some set of at most so many columns singles out.",
+            charts.shares(
+                f"{who.capitalize()} singled out by few columns", reached, what=f"share of {who}"
+            ),
         ),
         Figure(
             "Which columns do it",
@@ -336,5 +348,8 @@ def uniques_page(found: Uniques) -> Page:
     return replace(uniques_summary(found), sections=[Section("Who, and by what", figures=figures)])
 
 
-def _exposed_by(found: Uniques, size: int) -> int:
-    return int(((found.smallest > 0) & (found.smallest <= size)).sum())
+def _exposed_by(found: Uniques, size: int) -> float:
+    """The share of rows, or of persons, that sets of at most so many columns single out."""
+    if found.fewest is not None:
+        return float(((found.fewest > 0) & (found.fewest <= size)).mean())
+    return int(((found.smallest > 0) & (found.smallest <= size)).sum()) / found.rows
