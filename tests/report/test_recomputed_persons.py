@@ -312,9 +312,9 @@ def test_what_every_person_of_a_class_has_is_said(
     held = 0
     for _, own in frame.dropna().groupby("grp"):
         most = own.groupby("ill")["who"].nunique().max()
-        if most == own["who"].nunique() and own["ill"].nunique() > 1:
+        if most == own["who"].nunique():
             held += own["who"].nunique()
-    assert held == {"hf hf hh": 9, "hf fg gh": 0, "h- hf h-": 9, "hh hh hh": 0}[ills]
+    assert held == {"hf hf hh": 9, "hf fg gh": 0, "h- hf h-": 9, "hh hh hh": 9}[ills]
     words = f"{held} of 18 persons ({part(held / 18)}) are in classes in which everybody"
     for _ in range(2):  # as it was made, and from what was kept of it
         assert project.made is not None
@@ -334,7 +334,7 @@ def have_in_common(
     """Those in classes of which all, or nearly all, have one value in some row, by loops.
 
     A class is formed by those who have a row that looks alike; or all rows, where these are known
-    `together`. Classes that hold one value only are told by their rows, unless they are.
+    `together`.
     """
     cells = list(frame[list(known)].astype(str).itertuples(index=False, name=None))
     rows: dict[Any, list[Any]] = {}
@@ -349,11 +349,10 @@ def have_in_common(
     for persons in members.values():
         held = Counter(value for values in persons.values() for value in values)
         most = max(held.values())
-        if len(held) > 1 or together:
-            if most == len(persons):
-                by_all |= set(persons)
-            elif most >= 0.9 * len(persons):
-                nearly |= set(persons)
+        if most == len(persons):
+            by_all |= set(persons)
+        elif most >= 0.9 * len(persons):
+            nearly |= set(persons)
     if not together and frame["who"].is_unique:
         return 0, 0
     return len(by_all), len(nearly)
@@ -441,7 +440,7 @@ def test_a_release_counted_in_persons_by_any_verb(
         assert numbers(answer, []) == in_common(frame, ["grp"])
         assert numbers(least, []) == [f"{min(each)}", limit(1 / min(each))]
         assert " persons look alike" in least
-        assert sure == "good"
+        assert sure == ("warn" if made.unchecked else "good")
         assert page.tone == ("good" if tone == "good" and not made.unchecked else "warn")
         assert dict(page.facts)["smallest class (k)"] == f"{min(each)} persons"
         if verb != "safe-harbor" and kept != "forgotten":

@@ -213,7 +213,7 @@ def test_the_page_of_an_attack_with_a_known_table(tmp_path: Path) -> None:
         "verdict": [f"{one}", f"{rows}", f"{few}", "5"],
         "subtitle": [f"{len(known)}"],
         "fact: match one": [f"{one}"],
-        "fact: fewer than 5": ["5", f"{few}"],
+        "fact: match 2 to 4": ["2", "4", f"{few}"],
         "fact: expected right guesses": [f"{right:,.1f}"],
         "gauge: match one": [part(one / rows)],
         "To keep in mind 0": [f"{strange}"],
@@ -222,6 +222,21 @@ def test_the_page_of_an_attack_with_a_known_table(tmp_path: Path) -> None:
             "2 to 4 rows": few / rows, "5 rows or more": sum(n >= 5 for n in matched) / rows,
         }),
     }) == {}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("k", "bars"), [(2, ["2 rows or more"]), (3, ["2 rows", "3 rows or more"])]
+)
+def test_an_attack_names_only_numbers_of_matches_that_there_are(
+    k: int, bars: Sequence[str], tmp_path: Path
+) -> None:
+    everybody(tmp_path)
+    people = str(tmp_path / "people.csv")
+    page = page_of(sf.attack(people, people, on=["sex", "zip"], k=k))
+    spec = page.sections[0].figures[0].spec
+    assert spec is not None
+    rows = (spec.get("data") or spec["layer"][0]["data"])["values"]
+    assert [row["name"] for row in rows] == ["none", "one row", *bars]
 
 
 def test_every_node_of_the_lattice_of_levels(tmp_path: Path) -> None:
@@ -309,6 +324,9 @@ def looked_at(frame: Frame, found: sf.Scan) -> Said:
     if pairs:
         strongest = dict(sorted(pairs.items(), key=lambda item: -item[1])[:10])
         expected["chart: The most telling combinations"] = bars(strongest)
+        sizes = Counter(len(one.columns) for one in found.combinations)
+        several = [f"{sizes[size]}" for size in (2, 3) if sizes[size] > 1]
+        expected["caption: The most telling combinations"] = several
     return expected
 
 

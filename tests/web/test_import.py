@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -213,22 +214,29 @@ def test_configure_says_which_columns_stay_text(tmp_path: Path) -> None:
         f"{20 + n % 9},{n % 28 + 1:02}.{n % 12 + 1:02}.19{50 + n % 40}\n" for n in range(90)
     )
     lines = "".join(
-        f'"{n},5";{row.replace(",", ";", 1)}' for n, row in enumerate(rows.splitlines(True))
+        f'"{n},5";{row.strip().replace(",", ";", 1)};{30 + n % 13},{n % 3}\n'
+        for n, row in enumerate(rows.splitlines())
     )
-    (tmp_path / "prices.csv").write_text(f"price;age;born\n{lines}")
+    (tmp_path / "prices.csv").write_text(f"price;age;born;temp\n{lines}")
     with running([tmp_path]) as bench:
         opened = bench.follow(bench.post("/open", table=str(tmp_path / "prices.csv")))
         assert "<strong>price</strong> stays text, although all cells are numbers" in opened.text
         assert "<strong>born</strong> stays text, although all cells are dates" in opened.text
         assert "<strong>age</strong> stays text" not in opened.text
+        assert "As text they are blurred in sets" in opened.text
+        assert 'id="guessed"' not in opened.text
         (project,) = bench.workbench.projects.values()
         base = f"/p/{project.number}"
         form = bench.get(f"{base}/import").text
         assert form.index(">Read it so<") > form.index('aria-label="Read born as"')
         asked = {"text": 1, "header": 1, "unparsed": "stop", "parse-0": "number:comma",
-                 "parse-2": "date:dmy"}  # fmt: skip
+                 "parse-2": "date:dmy", "parse-3": "number:comma"}  # fmt: skip
         bench.follow(bench.post(f"{base}/import", **asked))
-        assert "stays text" not in bench.get(f"{base}/configure").text
+        anew = bench.get(f"{base}/configure").text
+        assert "stays text" not in anew
+        assert "<strong>temp</strong> was “Others may know” and is “Other”" in anew
+        project.alter(lambda now: replace(now, k=7))
+        assert 'id="guessed"' not in bench.get(f"{base}/configure").text, "somebody looked"
 
 
 def test_cells_that_are_no_numbers_are_counted_before_the_reading_stops(tmp_path: Path) -> None:

@@ -202,6 +202,8 @@ def test_the_page_is_amber_over_what_was_not_checked_and_names_no_file_that_is_n
         page = later.follow(later.get(f"/p/{project.number}/release")).text
         assert 'class="done warn"' in page
         assert "Not checked again: k = 5, l = 2." in page
+        assert '<div class="warn"><dt>Who can be found</dt>' in page
+        assert "`" not in page.partition('id="verified"')[2].partition("</p>")[0]
         assert "Verified" not in page
         assert "but for the PDF, which is drawn when you download it" in page
         assert not list(project.folder.glob("*.pdf"))

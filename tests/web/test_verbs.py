@@ -27,7 +27,7 @@ from sfumato.web.kept import Asked, questions_from, questions_to
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
 from sfumato.wording import percent
-from workbench import PEOPLE, ROLES, Running
+from workbench import PEOPLE, ROLES, Running, answered
 
 KNOWN = ["age", "sex", "town"]
 
@@ -86,7 +86,8 @@ def test_the_page_is_that_of_the_command_line(
     assert opened.answers[name].shown == body_html(page_of(result, **known))
     assert opened.answers[name].shown in page
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(of(page, r'class="command">.*?<code>(.*?)</code>'))
+    command = of(page, r'class="command">.*?<code>(.*?)</code>')
+    words = shlex.split(re.sub(r"</?span>", "", command))
     told = sfumato(*words[1:], "--json").json
     assert json.loads(json.dumps(result.answer())) == told
     assert bench.get(place).drawn == page
@@ -150,7 +151,7 @@ def test_an_answer_says_when_it_is_about_other_decisions(bench: Running, opened:
     bench.post(f"/p/{opened.number}/configure", k=5, method="mondrian", **other)
     page = bench.get(place).text
     assert "Decisions have changed" in page
-    assert "--drop name</code>" in page
+    assert "--drop</span> <span>name</span></code>" in page
 
 
 @pytest.mark.parametrize("name", sorted(set(VERBS) - {"utility"}))
@@ -468,6 +469,7 @@ def test_rows_are_about_what_the_user_says(bench: Running, opened: Project) -> N
     shown = bench.follow(bench.post(f"{base}/release")).text
     assert "How many companies look alike" in shown
     assert "companies look alike: a match" in shown
+    assert not re.search(r"[\d,]+ rows (\([\d.%]+\) )?(are in classes|hold)", shown)
     explored = bench.follow(bench.get(f"{base}/explore")).text
     other = r"\b(people|persons|rows) (\([\d.%]+\) )?(stand alone|stood alone|look alike)"
     for one in (shown, explored, bench.get(f"{base}/configure").text, page):
@@ -577,3 +579,45 @@ def test_some_nodes_of_a_large_lattice_are_listed_and_not_drawn() -> None:
         picture, line = drawn_lattice("1", (), chosen, lattice, nodes_of(lattice), (1,))
         assert bool(picture) == drawn
         assert "precision lost" in line
+
+
+def test_a_command_reads_the_table_as_it_was_read_here(
+    bench: Running, opened: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that were parsed, or left unread, are for the command too."""
+    place = tmp_path / "prices.csv"
+    rows = (f"{n % 7},5;t{n % 3};x{n % 2}" for n in range(90))
+    place.write_text("price;town;sex\n" + "\n".join(rows) + "\n")
+    bench.follow(bench.post("/open", table=str(place)))
+    project = next(p for p in bench.workbench.projects.values() if p.source == place)
+    base = f"/p/{project.number}"
+    form = {"text": 1, "header": 1, "parse-0": "number:comma", "exclude": "sex"}
+    bench.follow(bench.post(f"{base}/import", **form))
+    roles = {"role-0": "quasi-identifier", "role-1": "quasi-identifier"}
+    bench.post(f"{base}/configure", k=3, method="mondrian", **roles)
+    bench.follow(bench.post(f"{base}/release"))
+    monkeypatch.chdir(tmp_path)
+    for verb, form in (
+        ("utility", {"of": "release", "target": "", "one": "", "other": "", "row_key": ""}),
+        ("violations", {"columns": ["price", "town"], "k": 70, "max_size": 2}),
+    ):
+        bench.follow(bench.post(f"{base}/ask/{verb}", **form))
+        words = shlex.split(project.answers[verb].command)
+        assert words[words.index("--parse") + 1] == "price=number:comma"
+        assert ("--exclude" in words) == (verb == "violations"), "a release has no such column"
+        assert sfumato(*words[1:], "--json").json
+
+
+def test_a_page_that_is_too_old_leads_back_to_the_one_it_was(
+    bench: Running, opened: Project
+) -> None:
+    """Loading the answer again would ask for the same again."""
+    base, edition = f"/p/{opened.number}", opened.decided.edition
+    opened.alter(lambda now: replace(now, k=7))
+    cookie, own = bench.enter(), f"http://127.0.0.1:{bench.port}"
+    for came, back in ((f"{own}{base}/utility", f"{base}/utility"), ("", f"{base}/configure"),
+                       ("https://elsewhere.example/p/x", f"{base}/configure")):  # fmt: skip
+        headers = {"cookie": cookie, "origin": own, "referer": came}
+        _, page = answered(bench.port, "POST", f"{base}/release", f"edition={edition}", headers)
+        assert "Go back to see them." in page
+        assert f'class="button" href="{back}">Back' in page

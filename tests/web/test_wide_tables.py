@@ -166,3 +166,12 @@ def test_names_are_shown_so_that_they_can_be_told_apart(bench: Running, tmp_path
         assert ">age␣<" in page, place
         assert f">{long}<" not in page, place
         assert f'<span title="{long}">{"x" * 30}…{"x" * 30}</span>' in page, place
+
+
+def test_a_board_of_many_cards_ends_where_its_lanes_do(bench: Running, page: Page) -> None:
+    """What is scrolled within a lane makes no page below it."""
+    opened(bench, page, "wide.csv")
+    page.get_by_role("link", name="cards").click()
+    expect(page.locator(".lane")).to_have_count(4)
+    lanes = page.evaluate("document.querySelector('.board').getBoundingClientRect().bottom")
+    assert page.evaluate("document.documentElement.scrollHeight") < lanes + 400

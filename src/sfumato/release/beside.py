@@ -300,11 +300,20 @@ class Owned:
         own = self.entries.select(tuple(qi))
         return class_ids(own.arrays, own.cardinalities, entries=self.entries.entries)
 
+    def most(self, name: str) -> int:
+        """The persons who have the commonest value of a column in some row."""
+        from sfumato.kernels import group_distinct
+
+        codes, values = self.entries.column(name), self.entries.values_of(name)
+        there = np.asarray(values.is_valid())[codes]
+        who, width = self.owners[there].astype(np.uint32), int(self.owners.max(initial=0)) + 1
+        return int(np.max(group_distinct(codes[there], len(values), who, width), initial=0))
+
     def sharing(
         self, sets: Sequence[Sequence[str]], names: Sequence[str]
     ) -> dict[str, tuple[int, int]]:
         """By column the persons in classes of which everybody has the same value in some row, and
-        of which nearly all have it: those in which rows differ, since of the others rows tell it.
+        of which nearly all have it. Where everybody has one row, rows tell it.
 
         Of rows that are linked a class is formed by whoever has the same rows, all of theirs.
 
@@ -341,9 +350,8 @@ class Owned:
         home = classes[np.asarray(representatives(cells, kinds), np.int64)]
         most = np.zeros(number, np.int64)
         np.maximum.at(most, home, np.asarray(group_distinct(cells, kinds, who, width), np.int64))
-        told = everybody > 0 if self.linked else np.bincount(home, minlength=number) > 1
-        by_all = (most == everybody) & told
-        nearly = (most >= NEARLY_ALL * everybody) & (most < everybody) & told
+        by_all = (most == everybody) & (everybody > 0)
+        nearly = (most >= NEARLY_ALL * everybody) & (most < everybody)
         return len(np.unique(who[by_all[classes]])), len(np.unique(who[nearly[classes]]))
 
 
@@ -400,10 +408,22 @@ def about_persons(
     owned = Owned(entries, np.asarray(owners, np.int64))
     found = owned.sharing(promise.qi, hidden)
     return found, tuple(
-        f"{NOT_PROMISED}{said}; limit the share of one value, e.g. {spell('alpha', 0.5)}"
+        f"{NOT_PROMISED}{said}{_limit(owned.most(name) / max(1, owned.persons))}"
         for name in promise.sensitive
         for said in say_shared(name, *found[name], owned.persons)
     )
+
+
+def _limit(share: float) -> str:
+    """The remedy against values that nearly all have; none where all of the table do.
+
+    Examples
+    --------
+    >>> [_limit(share)[-9:] for share in (0.3, 0.83, 0.96)]
+    ['alpha=0.5', 'alpha=0.9', '']
+    """
+    reached = next((one for one in (0.5, 0.7, 0.9) if share + 0.02 <= one), None)
+    return f"; limit the share of one value, e.g. {spell('alpha', reached)}" if reached else ""
 
 
 def say_shared(name: str, by_all: int, nearly: int, persons: int, of: str = "") -> list[str]:
@@ -509,12 +529,13 @@ def _about_shares(
     if not alike.any():
         return []
     by = f" by {phrase([f'`{one}`' for one in qi], _NAMED)}" if several else ""
-    hold = f"hold one `{name}`" if there.all() else f"with a `{name}` hold the same one"
+    overall = float(np.bincount(codes, entries.counts * there).max() / max(1, known.sum()))
+    hold = f"hold one `{name}`" if there.all() else f"that tell `{name}` hold the same one"
     return [
         f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes{by} "
         f"({counted(int(rows[alike].sum()), 'row')}) at least {NEARLY_ALL:.0%} of the rows "
         f"{hold}, at most {share.max():.1%}: whoever finds the class of a person "
-        f"knows it nearly surely; limit the share of one value, e.g. {spell('alpha', 0.5)}"
+        f"knows it nearly surely{_limit(overall)}"
     ]
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -470,7 +471,10 @@ class Workbench:
         if isinstance(error, NothingKnown) and request.method == "GET" and around:
             step = request.url.path.rpartition("/")[2]
             return page("unknown.html.j2", **{**around, "step": step}, verbs=VERBS)
-        back = f"/p/{around['project'].number}/configure" if around else "/"
+        home = f"/p/{around['project'].number}/" if around else "/"
+        came = urlsplit(request.headers.get("referer", "")).path if around else ""
+        back = came if came.startswith(home) else f"{home}configure" if around else home
+        said = said.replace("Load this page again", "Go back")  # this one would ask for it again
         return page("problem.html.j2", status=status, said=said, back=back, **around)
 
     def _around(self, place: str) -> dict[str, Any]:

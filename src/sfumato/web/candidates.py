@@ -144,10 +144,8 @@ def best_of(candidates: Sequence[Candidate], chosen: Choices) -> tuple[Candidate
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 58, 128, 14, 46
-APART = 15
-"""Between the names of two lines."""
-WORD = 90
-"""How wide a name is, about."""
+APART, WORD, LETTER = 22, 125, 12
+"""Between the names of two lines, and how wide one and its letters are: on a narrow screen."""
 MOST_NAMED = 8
 """Lines that are named, single points among them; of more only those that are lines."""
 
@@ -212,14 +210,10 @@ def plot(points: Sequence[Point], joined: Sequence[tuple[str, Sequence[Point]]])
         return HEIGHT - BOTTOM - lost / most * (HEIGHT - TOP - BOTTOM)
 
     parts = [_grid(most, y), _ticks(ks, x)]
-    named: list[tuple[float, float]] = []
-    for name, line in sorted(joined, key=lambda one: y(one[1][-1].lost)):
+    lines = sorted(joined, key=lambda one: y(one[1][-1].lost))
+    ends = [(x(line[-1].k) + 12, y(line[-1].lost) + 4) for _, line in lines]
+    for (name, line), (across, down) in zip(lines, _spread(ends), strict=True):
         way = " ".join(f"{x(point.k):.1f},{y(point.lost):.1f}" for point in line)
-        across, down = x(line[-1].k) + 12, y(line[-1].lost) + 4
-        for other, above in named:  # from top to bottom: below those it would cover
-            if abs(other - across) < WORD and down < above + APART:
-                down = above + APART
-        named.append((across, down))
         parts.append(
             f'<polyline points="{way}"/><text class="name" x="{across:.1f}" '
             f'y="{down:.1f}">{html.escape(name)}</text>'
@@ -240,6 +234,26 @@ def plot(points: Sequence[Point], joined: Sequence[tuple[str, Sequence[Point]]])
         f'<text class="axis upright" x="14" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
         f'transform="rotate(-90 14 {(TOP + HEIGHT - BOTTOM) / 2})">precision lost</text></svg>'
     )
+
+
+def _spread(ends: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Places of names, from top to bottom, so that none covers another or the axis.
+
+    Examples
+    --------
+    >>> _spread([(80, 250), (80, 251), (400, 251)])
+    [(80, 229.0), (80, 251.0), (400, 251)]
+    """
+    placed: list[tuple[float, float]] = []
+    for across, down in ends:
+        over = [above for other, above in placed if abs(other - across) < WORD]
+        placed.append((across, max([down, *(above + APART for above in over)])))
+    for at in reversed(range(len(placed))):
+        across, down = placed[at]
+        under = [below for other, below in placed[at + 1 :] if abs(other - across) < WORD]
+        lowest = min([HEIGHT - BOTTOM - 3.0, *(below - APART for below in under)])
+        placed[at] = (across, min(down, lowest))
+    return placed
 
 
 def _lines(points: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -272,7 +286,7 @@ def _grid(most: float, y: Callable[[float], float]) -> str:
 def _ticks(ks: Sequence[int], x: Callable[[int], float]) -> str:
     end, texts = -math.inf, []
     for k in sorted(set(ks)):
-        half = 4 * len(f"{k:,}")
+        half = LETTER / 2 * len(f"{k:,}")
         if x(k) - half > end:
             end = x(k) + half + 6
             texts.append(

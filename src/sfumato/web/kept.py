@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from sfumato.web.sources import Reading
 from sfumato.wording import counted, phrase, sentence
 
 __all__ = [
+    "NOT_HERE",
     "Answered",
     "Asked",
     "Kept",
@@ -35,6 +37,7 @@ __all__ = [
     "apart_from",
     "digest",
     "digest_of",
+    "noted",
     "questions_from",
     "questions_to",
     "size_of",
@@ -44,6 +47,8 @@ __all__ = [
 
 ABOUT_FILES = ("certificate", "signature", "fingerprint")
 """Checks of a release that are about its files, not about people."""
+NOT_HERE = "\0"
+"""Stands for what no page lets one set."""
 Names = tuple[str, ...]
 
 
@@ -372,3 +377,18 @@ class Answered:
     shown: str = ""
     undecided: tuple[str, ...] = ()
     """Columns that somebody must decide about before a release is made."""
+
+
+def noted(note: str) -> str:
+    """What a release does not promise, with the remedies that pages offer.
+
+    Examples
+    --------
+    >>> noted("`a` is far; limit it first, by the action `top` of the column")
+    '`a` is far; limit it in the file first, and read that again'
+    """
+    said, _, remedy = note.partition("; ")
+    remedy = re.sub(r"limit it first, by the action `\w+` of the column",
+                    "limit it in the file first, and read that again", remedy)  # fmt: skip
+    here = [one for one in remedy.split(", or ") if one and NOT_HERE not in one]
+    return "; ".join(part for part in (said, ", or ".join(here)) if part)

@@ -94,6 +94,8 @@ class OpenTable:
     """Whether somebody asked to see single rows since the table was opened."""
     busy: threading.Lock = field(default_factory=threading.Lock)
     """Held by the job that asks the table something: engines answer one question at a time."""
+    _guessed: tuple[int, dict[str, str]] = (0, {})
+    """Roles that were guessed otherwise before the file was read anew, at an edition."""
     _changing: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
     _seen: Stamp | None = None
@@ -217,6 +219,9 @@ class OpenTable:
                 before.close()
             self._look, self.first, self.reading = look, first, reading
             self.problem, self.tried = None, None
+            then = self.decided.choices.roles if before not in (None, opened) else {}
+            changed = {n: role for n, role in then.items() if roles.get(n, role) != role}
+            self._guessed = (self.decided.edition, changed)
             self.decided = Decided(found, self.decided.edition)
             self._forget(before not in (None, opened))
             self.columns = columns
@@ -240,6 +245,11 @@ class OpenTable:
         with suppress(SourceError, OSError):
             self._make_folder()
             self.reading.save(self.folder)
+
+    def regarded(self, decided: Decided) -> dict[str, str]:
+        """Roles before the file was read anew, where they changed and nothing was decided since."""
+        edition, changed = self._guessed
+        return changed if edition == decided.edition else {}
 
     # Decisions
 

@@ -324,7 +324,8 @@ def _protected(then: Choices, form: Form) -> Choices:
     """What one click under a release asks for: different values, or a column blurred as well."""
     if "protect" in form:
         return then.asking(l=2, l_kind=DEMANDS["l_kind"].default)
-    roles = {name: "quasi-identifier" for name in form["blur"] if name in then.roles}
+    named = [name for text in form["blur"] for name in (text, *text.split("\n"))]
+    roles = {name: "quasi-identifier" for name in named if name in then.roles}
     return replace(then, roles={**then.roles, **roles})
 
 

@@ -29,6 +29,7 @@ from sfumato.report.drawing import gauge
 from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.web.choices import DEMANDS, OFFERED, Choices
+from sfumato.web.kept import NOT_HERE
 from sfumato.web.opened import Decided
 from sfumato.web.project import Project
 from sfumato.wording import among, at_most, counted, counting, percent, phrase, sentence, units
@@ -444,8 +445,6 @@ _CONTROLS = {
 """Where pages ask for a parameter."""
 _FIGURES = ("k", "l", "t", "p", "alpha", "beta", "c")
 """Called the same everywhere."""
-_NOT_HERE = "\0"
-"""Stands for what no page lets one set."""
 _PLACES = {
     "under Configure": "configure",
     "under Risk (who knows what)": "knowledge",
@@ -484,7 +483,7 @@ def _on_the_page(name: str, value: Any) -> str:
         return f"{name} = {value}"
     if name in DEMANDS:
         return f"“{DEMANDS[name].field.label}” under Risk"
-    return f"{_NOT_HERE}{name}"
+    return f"{NOT_HERE}{name}"
 
 
 def told(error: Exception) -> str:
@@ -519,7 +518,7 @@ def _offered(remedy: str | None) -> str | None:
         here = [
             part
             for part in parts
-            if _NOT_HERE not in part and not re.search(r"`sfumato (?!serve)", part)
+            if NOT_HERE not in part and not re.search(r"`sfumato (?!serve)", part)
         ]
         if len(here) == len(parts):
             said.append(one)

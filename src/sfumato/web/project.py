@@ -45,6 +45,7 @@ from sfumato.web.kept import (
     apart_from,
     digest,
     digest_of,
+    noted,
     questions_from,
     questions_to,
     size_of,
@@ -427,6 +428,7 @@ class Project(OpenTable):
         worth = decided.with_role("sensitive")
         with counting(*decided.spoken):
             page = release_page(release, self.table, worth, decided.person or None)
+            page = replace(page, beside=[noted(one) for one in page.beside])
         place = str(self.folder / output)
         release = replace(release, output=place, destination=place)
         shared = next((one.shared for one in page.lights if one.shared), ())

@@ -450,8 +450,11 @@ class Reading:
 
     def command(self, source: Path) -> str:
         """The table as an argument of the command line, with the options its settings lack."""
-        words = [self.place(Path(source.name))]
-        words += ["--no-header"] if not self.header else []
+        return shlex.join([self.place(Path(source.name)), *self.options()])
+
+    def options(self, parsing: bool = False) -> list[str]:
+        """Options of the command line that read it so; what is parsed may stand in settings."""
+        words = ["--no-header"] if not self.header else []
         for option, values in (
             ("--delimiter", [self.delimiter]),
             ("--encoding", [self.encoding]),
@@ -459,7 +462,10 @@ class Reading:
             ("--exclude", [",".join(self.exclude)]),
         ):
             words += [word for value in values if value for word in (option, value)]
-        return shlex.join(words)
+        if parsing and self.parse:
+            words += ["--parse", ",".join(f"{name}={kind}" for name, kind in self.parse.items())]
+            words += ["--unparsed", self.unparsed] if self.unparsed != Reading.unparsed else []
+        return words
 
     def save(self, folder: Path) -> None:
         """Keep it beside the decisions, where there is anything to say or was before."""

@@ -191,7 +191,12 @@ def command_of(verb: Verb, around: Around, given: Given, output: str | None = No
         str(place.relative_to(here) if place.is_relative_to(here) else place)
         for place in [of, *verb.tables(around, given)]
     )
-    words = ["sfumato", verb.name, first]
+    reading = around.project.reading
+    words = [
+        "sfumato",
+        verb.name,
+        reading.place(Path(first)) if of == around.project.source else first,
+    ]
     for place in others:
         words += [verb.beside, place] if verb.beside else [place]
     for name, value in verb.asked(around, given).items():
@@ -203,6 +208,10 @@ def command_of(verb: Verb, around: Around, given: Given, output: str | None = No
             words += [option, f"{value:.15g}"]
         elif value not in (None, False, (), {}):
             words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+    if of != around.project.source:  # a release has no column that was left unread
+        reading = replace(reading, exclude=())
+    if verb.name != "attack":  # which reads two tables alike
+        words += reading.options(parsing=True)
     return shlex.join([*words, *(["-o", output] if output else [])])
 
 

@@ -297,11 +297,16 @@ def attack_summary(found: AttackResult) -> Page:
         tone="good" if good else "bad",
         facts=(
             ("match one", f"{found.matches_one:,}"),
-            (f"fewer than {found.k}", f"{found.matches_few:,}"),
+            *((("match " + few, f"{found.matches_few:,}"),) if (few := _few(found)) else ()),
             ("expected right guesses", f"{found.expected_right:,.1f}"),
         ),
         gauges=(gauge("match one", found.matches_one / max(1, found.released)),),
     )
+
+
+def _few(found: AttackResult) -> str:
+    """More than one match and fewer than k; empty where no number is."""
+    return f"2 to {found.k - 1}" if found.k > 3 else "2" if found.k == 3 else ""
 
 
 def _one(found: AttackResult) -> str:
@@ -317,7 +322,7 @@ def attack_page(found: AttackResult) -> Page:
     shown = {
         "none": found.matches_none / total,
         f"one {_one(found)}": found.matches_one / total,
-        f"2 to {found.k - 1} {found.counted}": found.matches_few / total,
+        **({f"{few} {found.counted}": found.matches_few / total} if (few := _few(found)) else {}),
         f"{found.k} {found.counted} or more": found.matches_k / total,
     }
     figure = Figure(

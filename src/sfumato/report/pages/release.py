@@ -179,6 +179,9 @@ def release_page(
             owned = None if altered else owned_rows(found, compared, person)
             judged = judged_release(found, compared, person, owned)
             lights = [judged.light, inferred_values(found, compared, sensitive, person, owned)]
+            if lights[0].tone == "good" and any(one.unchecked for one in found.findings):
+                said = f"{lights[0].answer} Not all of it was counted again."
+                lights[0] = replace(lights[0], tone="warn", answer=said)
             last, told = judged.last, judged.told
             page = replace(
                 page, facts=[(n, judged.alike if n == ALIKE else v) for n, v in page.facts]
@@ -325,6 +328,8 @@ def _reason(name: str, why: str | Sequence[str]) -> str:
     )
 
 
+MOST_DROPPED = 12
+"""Columns that were left out, of which each has a line of its own."""
 STOPPED = {None: "nothing: it ran to its end", "time": "a time limit, or by hand"}
 
 
@@ -334,7 +339,11 @@ def _record(found: Release) -> Section:
     if found.findings:
         grids.append(findings_grid(found.findings))
     if found.column_actions:
-        actions = [(name, action) for name, action in found.column_actions.items()]
+        actions = list(found.column_actions.items())
+        gone = [name for name, action in actions if action == "dropped"]
+        if len(gone) > MOST_DROPPED and any(f.check == "without-columns" for f in found.findings):
+            actions = [(name, action) for name, action in actions if action != "dropped"]
+            actions.append((f"{len(gone):,} others, named above", "dropped"))
         grids.append(Grid(("column", "what happened"), actions))
     body = found.certificate.body if found.certificate is not None else {}
     facts = []

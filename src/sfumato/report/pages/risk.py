@@ -511,7 +511,8 @@ def inferred_values(
     named = [str(name) for name in found.asked.get("sensitive") or sensitive or ()]
     worth = [name for name in named if name in after.columns]
     sets = found.qi or found.asked.get("qi") or ()
-    if found.method == "mask" or not sets:  # they may know all else that is published
+    by_all_else = found.method == "mask" or not sets
+    if by_all_else:  # they may know all else that is published
         sets = (tuple(name for name in after.columns if name not in worth),)
     hidden = [name for name in worth if not any(name in one for one in sets)]
     if not hidden:
@@ -537,7 +538,9 @@ def inferred_values(
     told += more
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
-        return Light(asked, "good", f"Nobody’s {which} for certain: {_differs(inferred)}.")
+        return Light(
+            asked, "good", f"Nobody’s {which} for certain: {_differs(inferred, by_all_else)}."
+        )
     worst = max(max(one.shared, one.single) / max(1, one.rows) for one in inferred)
     worst = max(worst, share)
     shared = tuple(one.column for one in inferred if one.shared)
@@ -595,28 +598,29 @@ ROWS_ONLY = (
 )
 
 
-def _differs(inferred: Sequence[Inference]) -> str:
+def _differs(inferred: Sequence[Inference], by_all_else: bool) -> str:
     """Why nobody's value is known."""
     if all(one.empty == one.rows for one in inferred):
         return "it is missing in every row"
     missing = any(one.empty for one in inferred)
-    return "it differs among those alike" + ", or is missing in all of them" * missing
+    alike = "it differs among those alike" + " in all other columns" * by_all_else
+    return alike + ", or is missing in all of them" * missing
 
 
 def _exposure(one: Inference) -> list[str]:
     """What can be inferred about one column, in sentences."""
-    told = []
+    told, row, rows = [], unit_of("row"), unit_of("row", 2)
     aside, theirs = (
         (", missing ones aside", "theirs, if they have one") if one.lacking else ("", "theirs")
     )
     if one.shared:
-        found = among(one.shared, one.rows, "row", does="are", share=True)
+        found = among(one.shared, one.rows, row, many=rows, does="are", share=True)
         told.append(
             f"{found} in classes that hold one `{one.column}` only{aside}: whoever finds the class "
             f"of somebody there knows {theirs}."
         )
     if one.nearly:
-        found = among(one.nearly, one.rows, "row", does="are", share=True)
+        found = among(one.nearly, one.rows, row, many=rows, does="are", share=True)
         told.append(
             f"{found} in classes of which at least {NEARLY_ALL:.0%}, and not all, hold one "
             f"`{one.column}`{aside}: whoever finds the class of somebody there guesses {theirs}, "
@@ -624,8 +628,8 @@ def _exposure(one: Inference) -> list[str]:
         )
     if one.single:
         told.append(
-            f"{counted(one.single, 'row', does='hold')} a value of `{one.column}` that no other "
-            "has: whoever knows it finds the row."
+            f"{counted(one.single, row, many=rows, does='hold')} a value of `{one.column}` that no "
+            "other has: whoever knows it finds the row."
         )
     return told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -358,7 +359,15 @@ def combinations_of(found: Scan) -> list[Figure]:
     if not found.combinations:
         return []
     ordered = sorted(found.combinations, key=lambda m: -m.unique)[:10]
-    caption = f"The pairs and triples by which most {_who_of(ordered[0])} stand alone. "
+    sizes = Counter(len(m.columns) for m in ordered)
+    pairs, triples = (
+        what if sizes[size] == 1 else f"{sizes[size]} {what}s"
+        for size, what in ((2, "pair"), (3, "triple"))
+    )
+    caption = f"The {pairs} by which most {_who_of(ordered[0])} stand alone"
+    if sizes[3]:
+        caption += f", and the {triples}, of those that single out more than any pair in them"
+    caption += ". "
     if found.choice is not None:
         caption += found.choice.said(found.rows)
     return [
@@ -370,9 +379,16 @@ def combinations_of(found: Scan) -> list[Figure]:
     ]
 
 
+def _said(flag: str, why: str) -> bool:
+    """Whether a reason says what a flag does."""
+    return {"constant": "the same in every row"}.get(flag, flag) in why
+
+
 def columns_of(found: Scan, left_out: Sequence[str] | None = None) -> list[Section]:
     """The table of columns."""
-    heads = ("column", "role", "type", "values", "missing", "alone", "why")
+    counted_rows = any(m.persons is not None for m in (*found.combinations, *found.ladder))
+    alone = "rows alone" if counted_rows else "alone"  # beside figures that count persons
+    heads = ("column", "role", "type", "values", "missing", alone, "why")
     rows = [
         (
             column.name,
@@ -381,7 +397,7 @@ def columns_of(found: Scan, left_out: Sequence[str] | None = None) -> list[Secti
             f"{column.values:,}",
             f"{column.nulls:,}",
             percent(column.unique),
-            ", ".join((column.why, *column.flags)),
+            ", ".join((column.why, *(one for one in column.flags if not _said(one, column.why)))),
         )
         for column in found.columns
     ]
