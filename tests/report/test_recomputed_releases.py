@@ -459,6 +459,9 @@ def test_the_page_of_a_mask(tmp_path: Path) -> None:
         "measure: published columns": [f"{kept}"],
         "measure: weight": [f"{kept}"],
     }
+    gone = len(before.columns) - kept
+    assert gone > 12, "they have no line each"
+    expected[f"column: {gone} others, named above"] = [f"{gone}"]
     assert differences(found, expected) == {}
 
 
