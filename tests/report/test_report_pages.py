@@ -484,3 +484,13 @@ def test_a_chart_drawn_by_a_process_of_its_own_is_the_same(monkeypatch: pytest.M
         drawing._apart[0].close()
         assert drawing.picture(spec, "c") == here, "one that has ended is not waited for"
     assert drawing._apart == []
+
+
+def test_many_notes_share_one_box() -> None:
+    """What is not promised does not push the lights out of sight."""
+    for notes, boxes in ((3, 3), (4, 1)):
+        shown = body_html(
+            Page("R", "", "It holds.", "good", beside=[f"n{n}" for n in range(notes)])
+        )
+        assert shown.count('class="verdict warn"') == boxes
+        assert all(f"n{n}<" in shown for n in range(notes))
