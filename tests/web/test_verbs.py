@@ -621,3 +621,12 @@ def test_a_page_that_is_too_old_leads_back_to_the_one_it_was(
         _, page = answered(bench.port, "POST", f"{base}/release", f"edition={edition}", headers)
         assert "Go back to see them." in page
         assert f'class="button" href="{back}">Back' in page
+
+
+def test_a_table_that_lacks_columns_is_answered_with_what_to_untick(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    (tmp_path / "known.csv").write_text("age,weight\n" + "30,70\n" * 20)
+    form = {"of": "", "known": str(tmp_path / "known.csv"), "on": KNOWN, "k": 3}
+    page = bench.follow(bench.post(f"/p/{opened.number}/ask/attack", **form)).text
+    assert "known.csv: there are no columns sex and town. Untick what it lacks under" in page

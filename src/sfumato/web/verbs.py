@@ -30,7 +30,7 @@ from sfumato.web.choices import Choices
 from sfumato.web.kept import Answered, Asked, Version
 from sfumato.web.pages import form_of, frame, page
 from sfumato.web.project import Project
-from sfumato.wording import counted
+from sfumato.wording import counted, phrase
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -165,6 +165,14 @@ class Verb:
             asked["budget"] = budget
         of = self.of(around, given) or around.project.source
         with _opened([of, *self.tables(around, given)], around.project) as tables:
+            for other in tables[1:] if "on" in given else ():
+                lacks = [name for name in given["on"] if name not in other.columns]
+                if lacks:
+                    raise ParameterError(
+                        f"there {'are no columns' if lacks[1:] else 'is no'} {phrase(lacks)}",
+                        where=Path(given["known"]).name,
+                        remedy="Untick what it lacks under “Joined by”, or choose another table.",
+                    )
             return verb(*tables, **asked)
 
 
