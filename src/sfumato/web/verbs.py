@@ -169,7 +169,7 @@ class Verb:
                 lacks = [name for name in given["on"] if name not in other.columns]
                 if lacks:
                     raise ParameterError(
-                        f"there {'are no columns' if lacks[1:] else 'is no'} {phrase(lacks)}",
+                        f"there {'are no columns' if lacks[1:] else 'is no column'} {phrase(lacks)}",
                         where=Path(given["known"]).name,
                         remedy="Untick what it lacks under “Joined by”, or choose another table.",
                     )
