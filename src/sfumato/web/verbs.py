@@ -168,8 +168,9 @@ class Verb:
             for other in tables[1:] if "on" in given else ():
                 lacks = [name for name in given["on"] if name not in other.columns]
                 if lacks:
+                    none = "are no columns" if lacks[1:] else "is no column"
                     raise ParameterError(
-                        f"there {'are no columns' if lacks[1:] else 'is no column'} {phrase(lacks)}",
+                        f"there {none} {phrase(lacks)}",
                         where=Path(given["known"]).name,
                         remedy="Untick what it lacks under “Joined by”, or choose another table.",
                     )
