@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import wraps
@@ -39,6 +39,7 @@ __all__ = [
     "parse_memory",
     "parse_size",
     "parse_time",
+    "reuse_memory",
     "spans",
     "submitted",
     "together",
@@ -263,6 +264,22 @@ def parse_time(text: str) -> float:
     if match is None:
         raise ParameterError(f"`{text}` is not a duration", remedy="Write e.g. 30s, 5m or 1h.")
     return float(match[1]) * _SECONDS[(match[2] or "").lower()]
+
+
+def reuse_memory() -> None:
+    """Let the C library keep what is freed for whoever asks next, until the process ends.
+
+    It would give large arrays back to the system, and every page fetched anew is cleared first, one
+    thread at a time. Nor do threads keep memory for themselves. This is for programs to choose, and
+    not for libraries, which share their process. Only the GNU C library lets itself be told.
+    """
+    import ctypes
+
+    top, maps, arenas = -1, -4, -8  # M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX
+    with suppress(OSError, AttributeError, TypeError):
+        tell = ctypes.CDLL(None).mallopt
+        for setting, value in ((top, 2**31 - 1), (maps, 0), (arenas, 1)):
+            tell(setting, value)
 
 
 def available_memory() -> int:

@@ -16,7 +16,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from sfumato.budget import Budget, limited, parse_memory, parse_time
+from sfumato.budget import Budget, limited, parse_memory, parse_time, reuse_memory
 from sfumato.cli import _options, guarded, visible, visible_json
 from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
@@ -465,6 +465,8 @@ def _flowing(text: str) -> str:
 
 
 def _budget(common: dict[str, Any], progress: ProgressLine) -> Budget:
+    if common["memory"] is None:
+        reuse_memory()
     return Budget(
         seconds=None if common.get("time") is None else parse_time(common["time"]),
         memory=None if common["memory"] is None else parse_memory(common["memory"]),

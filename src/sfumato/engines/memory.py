@@ -50,6 +50,7 @@ from sfumato.engines.recoding import (
     unmatched,
 )
 from sfumato.engines.staging import kept_form, stage_batches
+from sfumato.engines.writing import format_of
 from sfumato.errors import BudgetError
 from sfumato.wording import counted
 
@@ -267,7 +268,8 @@ class MemoryEngine:
         if recoding.sorted:
             batches, order = self._sorted(recoding, schema, budget, text)
         else:
-            batches = self._recoded(recoding, schema, budget, as_text=bool(text))
+            encoded = format_of(destination, format).kind == "parquet"
+            batches = self._recoded(recoding, schema, budget, bool(text), encoded)
         return stage_batches(
             batches,
             schema,
@@ -319,11 +321,14 @@ class MemoryEngine:
         self,
         recoding: Recoding,
         schema: pa.Schema,
-        budget: Budget | None = None,
-        *,
-        as_text: bool = False,
+        budget: Budget | None,
+        as_text: bool,
+        encoded: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """The output of a recoding, batch by batch; cells that stay, as they stand in the file."""
+        """The output of a recoding, batch by batch; new cells may be encoded.
+
+        Cells that stay are as they stand in the file, where they come `as_text`.
+        """
         finders = [self._finder(step, budget) for step in recoding.steps]
         # A batch without columns would not know its rows, so one column is always read.
         read = [name for name in schema.names if name not in recoding.written]
@@ -344,7 +349,7 @@ class MemoryEngine:
             entries = [finder(rows) for finder in finders]
             if any((found < 0).any() for found in entries):
                 raise unmatched(self.name)
-            yield recoded_batch(batch, recoding, entries, schema, workers)
+            yield recoded_batch(batch, recoding, entries, schema, workers, encoded=encoded)
 
     def _sorted(
         self, recoding: Recoding, schema: pa.Schema, budget: Budget | None, text: Container[str]

@@ -34,6 +34,7 @@ import pyarrow as pa
 from sfumato.budget import each, submitted
 from sfumato.engines.encoding import as_arrow
 from sfumato.engines.protocol import BATCH_ROWS, CodeArray, Codes, Column, TextForm, as_declared
+from sfumato.engines.writing import marked_as_labels
 from sfumato.errors import EngineError
 
 __all__ = [
@@ -297,7 +298,8 @@ def mapping_table(step: Step) -> pa.Table:
 def output_schema(columns: Sequence[Column], recoding: Recoding | Parted) -> pa.Schema:
     """Columns and types of what a recoding writes."""
     types = {column.name: column.type for column in columns} | dict(recoding.written)
-    return pa.schema([pa.field(n, type_) for n, type_ in types.items() if n not in recoding.drop])
+    fields = [pa.field(n, type_) for n, type_ in types.items() if n not in recoding.drop]
+    return pa.schema([marked_as_labels(f) if f.name in recoding.written else f for f in fields])
 
 
 def copied(form: TextForm | None, schema: pa.Schema, written: Collection[str]) -> TextForm | None:
@@ -314,8 +316,13 @@ def recoded_batch(
     entries: Sequence[npt.NDArray[np.integer[Any]]],
     schema: pa.Schema,
     threads: int | None = 1,
+    *,
+    encoded: bool = False,
 ) -> pa.RecordBatch:
-    """Some rows after a recoding, given the entry each of them meets in every step."""
+    """Some rows after a recoding, given the entry each of them meets in every step.
+
+    New cells may be `encoded`: numbers of what stands in a dictionary.
+    """
     keep = np.ones(batch.num_rows, dtype=np.bool_)
     written: dict[str, tuple[Cells, npt.NDArray[np.integer[Any]]]] = {}
     for step, found in zip(recoding.steps, entries, strict=True):
@@ -332,7 +339,10 @@ def recoded_batch(
         if name not in written:
             return batch.column(name)
         cells, found = written[name]
-        return cells.values.take(as_arrow(cells.of(found)))
+        numbers = as_arrow(cells.of(found))
+        if encoded:
+            return pa.DictionaryArray.from_arrays(numbers, cells.values)
+        return cells.values.take(numbers)
 
     arrays = each(new, schema.names, batch.num_rows * len(schema.names), threads)
     whole = pa.RecordBatch.from_arrays(arrays, names=schema.names)

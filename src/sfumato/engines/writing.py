@@ -7,6 +7,7 @@ would otherwise misread it; `parsed` is the inverse of `written` for every type 
 
 from __future__ import annotations
 
+import base64
 import gzip
 import os
 import re
@@ -24,9 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from sfumato.engines.encoding import as_arrow, stored_cells, valid_cells
 from sfumato.engines.foreign import FOREIGN, carried, write_foreign
 from sfumato.engines.protocol import BATCH_ROWS, TextForm
 from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean, spell
+from sfumato.kernels.ranking import by_appearance
 
 __all__ = [
     "DELIMITERS",
@@ -39,6 +42,7 @@ __all__ = [
     "harmless",
     "header_line",
     "lines",
+    "marked_as_labels",
     "parsed",
     "removed",
     "synced",
@@ -46,6 +50,8 @@ __all__ = [
 
 _GROUP = BATCH_ROWS
 """Rows of a row group or record batch in the file."""
+LABELS = {b"labels": b"few"}
+"""Metadata of a column of text that holds few different ones."""
 _LINES, _TEXT = 1 << 14, 1 << 20
 """Lines put together at once, and bytes written at once."""
 _GZIP_LEVEL = 6
@@ -105,6 +111,7 @@ class Writer:
     ----------
     schema
         Columns of the output; metadata is not written, since it may hold what nobody looked at.
+        In Parquet, columns that are `marked_as_labels` are written from dictionaries.
     destination
         Path of the file to be.
     format
@@ -128,6 +135,7 @@ class Writer:
         self.destination = destination
         self.format = format_of(destination, format)
         self.schema = _bare(schema)
+        self._labels = [f.name for f in schema if LABELS.items() <= (f.metadata or {}).items()]
         if self.format.kind in FOREIGN:
             self.schema = carried(self.format.kind, self.schema, destination)
         self.form = TextForm(self.format.delimiter, "utf-8", {}) if form is None else form
@@ -202,7 +210,14 @@ class Writer:
         if self.format.kind == "parquet":
             import pyarrow.parquet as pq
 
-            self._file = keep(pq.ParquetWriter(str(self.path), self.schema, compression="zstd"))
+            # Readers are told of plain text: dictionaries are only how it is handed over.
+            told = {"ARROW:schema": base64.b64encode(self.schema.serialize().to_pybytes())}
+            self._stored = _as_dictionaries(self.schema, self._labels)
+            schema, size = self._stored.with_metadata(told), {"write_batch_size": _GROUP}
+            writer = pq.ParquetWriter(
+                str(self.path), schema, compression="zstd", store_schema=False, **size
+            )
+            self._file = keep(writer)
             return
         if self.format.compression == "gzip":
             # Arrow would take the slowest level; a name or time in the file would be no use.
@@ -226,6 +241,9 @@ class Writer:
         arrays = []
         for field, array in zip(self._stored, batch.columns, strict=True):
             held = array.type
+            if pa.types.is_dictionary(field.type):
+                arrays.append(_numbered(array, field.type.value_type))
+                continue
             if text and pa.types.is_dictionary(held) and not pa.types.is_floating(field.type):
                 held = held.value_type
             array = array if held == field.type else array.cast(field.type)
@@ -271,7 +289,7 @@ class Writer:
         """Write held rows in groups of one size: the same rows give the same bytes."""
         if sum(batch.num_rows for batch in self._held) < size:
             return
-        table = pa.Table.from_batches(self._held, self.schema)
+        table = pa.Table.from_batches(self._held, self._stored)
         whole = table.num_rows - table.num_rows % size
         for start in range(0, whole, size):
             self._file.write_batch(_copied(table.slice(start, size)))
@@ -330,6 +348,45 @@ def _as_text(schema: pa.Schema, form: TextForm) -> pa.Schema:
     )
 
 
+def marked_as_labels(field: pa.Field) -> pa.Field:
+    """A column of text that holds few different ones, many times each."""
+    return field.with_metadata(LABELS) if t.is_string(field.type) else field
+
+
+def _as_dictionaries(schema: pa.Schema, labels: Sequence[str]) -> pa.Schema:
+    """The schema with dictionaries of text for some columns."""
+
+    def stored(field: pa.Field) -> pa.DataType:
+        return pa.dictionary(pa.int32(), field.type) if field.name in labels else field.type
+
+    return pa.schema([pa.field(field.name, stored(field)) for field in schema])
+
+
+def _numbered(array: pa.Array, type_: pa.DataType) -> pa.DictionaryArray:
+    """Cells as indices of 32 bits into a dictionary without null."""
+    if not t.is_dictionary(array.type) or array.dictionary.null_count:
+        return array.cast(type_).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(
+        array.indices.cast(pa.int32()), array.dictionary.cast(type_)
+    )
+
+
+def _by_appearance(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same cells with a dictionary of those that occur, in the order in which they do.
+
+    What is written then depends on the cells alone, and not on where they come from.
+    """
+    indices = array.indices
+    numbers, found = by_appearance(
+        stored_cells(indices), valid_cells(indices), len(array.dictionary)
+    )
+    nulls = numbers == 0 if indices.null_count else None
+    return pa.DictionaryArray.from_arrays(
+        pa.array(numbers.view(np.int32) - np.int32(1), mask=nulls),
+        array.dictionary.take(as_arrow(found)),
+    )
+
+
 def _unsigned_zeros(array: pa.Array) -> pa.Array:
     """Floats with 0.0 in place of -0.0."""
     if pa.types.is_float16(array.type):  # Arrow does not calculate with them
@@ -339,9 +396,12 @@ def _unsigned_zeros(array: pa.Array) -> pa.Array:
 
 def _copied(table: pa.Table) -> pa.RecordBatch:
     """One batch that starts its own buffers: a slice of another's is written differently."""
-    arrays = [
-        pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)]) for column in table.columns
-    ]
+    arrays = []
+    for column in table.columns:
+        if t.is_dictionary(column.type):
+            arrays.append(_by_appearance(pa.concat_arrays(column.chunks)))
+        else:
+            arrays.append(pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)]))
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 

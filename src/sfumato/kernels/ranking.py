@@ -19,6 +19,7 @@ from sfumato.kernels.compiling import always_compiled
 from sfumato.kernels.groups import group_rows
 
 __all__ = [
+    "by_appearance",
     "grown",
     "number_hashed",
     "number_indices",
@@ -200,6 +201,33 @@ def number_indices(
         occurs[numbers] = True
     else:
         _number_indices(indices, valid, occurs, numbers)
+
+
+def by_appearance(
+    indices: npt.NDArray[np.int32], valid: npt.NDArray[np.bool_], size: int
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Number indices below `size` from 1 as they appear (0 is null); the index of each number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numbers, found = by_appearance(np.array([7, 5, 7], np.int32), np.empty(0, np.bool_), 9)
+    >>> numbers.tolist(), found.tolist()
+    ([1, 2, 1], [7, 5])
+    """
+    numbers = np.zeros(len(indices), np.uint32)
+    if not compiling.by_numpy(len(indices)):
+        table, seen = np.zeros(size, np.uint32), np.empty(size, np.int64)
+        wide = indices.astype(np.int64)
+        _, many = number_nearby(wide, valid, 0, table, seen, 0, 0, numbers)
+        return numbers, seen[:many]
+    given = valid if len(valid) else slice(None)
+    found, first, places = np.unique(indices[given], return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(order), np.uint32)
+    number[order] = np.arange(1, len(order) + 1, dtype=np.uint32)
+    numbers[given] = number[places]
+    return numbers, found[order].astype(np.int64)
 
 
 def translate(numbers: npt.NDArray[Any], codes: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
