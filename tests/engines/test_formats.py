@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines.writing import format_of
+from sfumato.engines import writing
+from sfumato.engines.writing import Writer, format_of, marked_as_labels
 from sfumato.errors import ParameterError
 
 
@@ -23,3 +30,66 @@ def test_a_name_and_a_format_that_agree(path, named, kind):
 def test_a_name_and_a_format_that_contradict_each_other(path, named):
     with pytest.raises(ParameterError, match=r"is named .* and would be written as"):
         format_of(path, named)
+
+
+WHEN = pa.timestamp("ms", "Europe/Berlin")
+
+
+def _written(schema: pa.Schema, batches: list[pa.RecordBatch], path: Path) -> bytes:
+    with Writer(schema, str(path)) as writer:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish().read_bytes()
+
+
+@pytest.mark.parametrize("group", [100, 1000])
+def test_labels_are_the_same_bytes_however_they_come(tmp_path, monkeypatch, group):
+    monkeypatch.setattr(writing, "_GROUP", group)
+    random = np.random.default_rng(2)
+    codes = pa.array(random.integers(0, 40, 850), mask=random.random(850) < 0.1)
+    labels = pa.array([f"[{n}, {n + 1})" if n % 9 else f"{n}é" for n in range(60)])
+    plain = labels.take(codes)
+    schema = pa.schema([marked_as_labels(pa.field("age", pa.string())), ("n", WHEN)])
+    other = pa.array([*reversed(labels.to_pylist()), None])  # null may stand in a dictionary, too
+    at = {text: n for n, text in enumerate(other.to_pylist())}
+    hidden = pa.array([at[text] for text in plain.to_pylist()], pa.uint8())
+    ways = [
+        plain,
+        plain.dictionary_encode(),
+        pa.DictionaryArray.from_arrays(codes.cast(pa.uint16()), labels),
+        pa.DictionaryArray.from_arrays(hidden, other),
+    ]
+    whole = [pa.record_batch({"age": way, "n": np.arange(850).astype("M8[ms]")}) for way in ways]
+    cuts = [[0, 850], [0, 7, 333, 334, 850], [*range(0, 850, 50), 850]]
+    found = [
+        _written(schema, [batch.slice(a, b - a) for a, b in pairwise(cut)], tmp_path / "a.parquet")
+        for batch in whole
+        for cut in cuts
+    ]
+    assert set(found) == {found[0]}
+    (tmp_path / "read.parquet").write_bytes(found[0])
+    read = pq.read_table(tmp_path / "read.parquet")
+    assert read.column("age").to_pylist() == plain.to_pylist()
+    assert read.schema.equals(pa.schema([("age", pa.string()), ("n", WHEN)]), True)
+
+
+def test_long_texts_make_groups_of_fewer_rows_wherever_batches_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "_GROUP", 200)
+    monkeypatch.setattr(writing, "_GROUP_TEXT", 5_000)
+    lengths = [*[1] * 450, *np.random.default_rng(1).integers(0, 300, 300).tolist()]
+    rows = pa.record_batch({"text": pa.array(["x" * n if n else None for n in lengths])})
+    found = [
+        _written(
+            rows.schema, [rows.slice(a, b - a) for a, b in pairwise(cut)], tmp_path / "a.parquet"
+        )
+        for cut in ([0, 750], [0, 3, 500, 511, 750], [*range(0, 751, 10)])
+    ]
+    assert set(found) == {found[0]}
+    (tmp_path / "read.parquet").write_bytes(found[0])
+    file = pq.ParquetFile(tmp_path / "read.parquet")
+    groups = [file.read_row_group(at).column(0) for at in range(file.num_row_groups)]
+    assert [cell for group in groups for cell in group.to_pylist()] == rows.column(0).to_pylist()
+    sizes = [sum(len(text or "") for text in group.to_pylist()) for group in groups]
+    assert [len(group) for group in groups][:2] == [200, 200]
+    assert max(sizes) < 5_300
+    assert len(groups) > 8

@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ import pytest
 import sfumato as sf
 from sfumato.anonymization import verb
 from sfumato.anonymization.request import Request
+from sfumato.engines.staging import WrittenFile
+from sfumato.engines.writing import format_of
 from sfumato.errors import EngineError
 from sfumato.utility import compare
 
@@ -199,6 +202,32 @@ def test_nor_with_long_texts(tmp_path: Path) -> None:
     code, grown, told = growth(tmp_path, VERBS["scan"], 256)
     assert code in ENDINGS, told
     assert grown <= TOLERATED * 256
+
+
+@pytest.mark.slow
+def test_nor_where_long_texts_are_kept(tmp_path: Path) -> None:
+    letters(tmp_path / "people.parquet", 200_000, 1, 2_000)
+    asked = ["anonymize", "TABLE", "-k", "5", "--qi", "age", "--rows-are-people"]
+    code, grown, told = growth(tmp_path, [*asked, "-o", "release.parquet"], 384)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 384
+
+
+@pytest.mark.parametrize("release", [False, True], ids=["table", "release"])
+def test_a_parquet_file_is_not_held_while_it_is_read(tmp_path: Path, release: bool) -> None:
+    path = letters(tmp_path / "letters.parquet", 40_000, 1, 1_000)
+    rows = pq.read_table(path)
+    pq.write_table(rows, path, row_group_size=1_000)
+    size, schema = path.stat().st_size, rows.schema
+    source: Any = sf.table(path).engine.source
+    if release:
+        source = WrittenFile(path, format_of("a.parquet", None), schema, "a.parquet")
+    del rows
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in source.batches(["text0"], 1_000):
+        most = max(most, pa.total_allocated_bytes() - before)
+    source.close()
+    assert most < size / 4
 
 
 @pytest.mark.slow

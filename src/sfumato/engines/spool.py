@@ -144,7 +144,8 @@ class Spool:
             return
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path, read_dictionary=text_as_dictionary(self.schema)) as file:
+        text = text_as_dictionary(self.schema)
+        with pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=False) as file:
             for batch in file.iter_batches(rows, columns=names):
                 yield _as_spooled(batch, names, self.schema)
 

@@ -80,6 +80,8 @@ __all__ = ["Connection", "SQLEngine", "Session", "temporary_name"]
 
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
+_BATCH_BYTES = 1 << 24
+"""Bytes of text, about, in a batch of rows on its way to a file."""
 _SECONDS_BETWEEN_LOOKS = 0.05
 _FEW = 0.25
 """Share of rows up to which a sample is sorted without the others."""
@@ -1089,7 +1091,8 @@ class SQLEngine:
         """Rows in order; on request as they stand in a text file."""
         if as_text and isinstance(self.source, KeepsText):
             return self.source.texts(names)
-        return self.batches(names, BATCH_ROWS // 2)
+        long = sum(self.text_bytes(names).values())
+        return self.batches(names, max(1, min(BATCH_ROWS // 2, int(_BATCH_BYTES / max(long, 1)))))
 
     def _beside(
         self,

@@ -415,7 +415,7 @@ class WrittenFile:
         import pyarrow.parquet as pq
 
         text, several = text_as_dictionary(self.arrow_schema), usable_threads(None) > 1
-        with pq.ParquetFile(self.path, read_dictionary=text) as file:
+        with pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=False) as file:
             for batch in file.iter_batches(rows, columns=names, use_threads=several):
                 yield batch.select(names)
 

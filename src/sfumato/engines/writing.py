@@ -49,7 +49,10 @@ __all__ = [
 ]
 
 _GROUP = BATCH_ROWS
-"""Rows of a row group or record batch in the file."""
+_GROUP_TEXT = 1 << 24
+"""Rows of a row group or record batch in the file, and bytes of text after which none follows."""
+_PAGE = 1 << 10
+"""Rows after which a page may end."""
 LABELS = {b"labels": b"few"}
 """Metadata of a column of text that holds few different ones."""
 _LINES, _TEXT = 1 << 14, 1 << 20
@@ -149,6 +152,7 @@ class Writer:
         self.path = self._temporary()
         self._remove = weakref.finalize(self, removed, self.path)
         self._held: list[pa.RecordBatch] = []
+        self._waiting = self._waiting_text = 0
         self._text = bytearray()
         self._open_files = ExitStack()
         self._sink: Any = None
@@ -210,14 +214,21 @@ class Writer:
         if self.format.kind == "parquet":
             import pyarrow.parquet as pq
 
-            # Readers are told of plain text: dictionaries are only how it is handed over.
-            told = {"ARROW:schema": base64.b64encode(self.schema.serialize().to_pybytes())}
             self._stored = _as_dictionaries(self.schema, self._labels)
-            schema, size = self._stored.with_metadata(told), {"write_batch_size": _GROUP}
-            writer = pq.ParquetWriter(
-                str(self.path), schema, compression="zstd", store_schema=False, **size
+            # Pages end between such batches: with long texts they would be as long as a group.
+            long = any(map(_of_any_length, self._stored.types))
+            self._file = keep(
+                pq.ParquetWriter(
+                    str(self.path),
+                    self._stored,
+                    compression="zstd",
+                    store_schema=False,
+                    write_batch_size=_PAGE if long else _GROUP,
+                )
             )
-            self._file = keep(writer)
+            # Readers are told of plain text: dictionaries are only how it is handed over.
+            told = base64.b64encode(self.schema.serialize().to_pybytes())
+            self._file.add_key_value_metadata({"ARROW:schema": told})
             return
         if self.format.compression == "gzip":
             # Arrow would take the slowest level; a name or time in the file would be no use.
@@ -262,7 +273,9 @@ class Writer:
                 self._write_text(_TEXT)
         else:
             self._held.append(batch)
-            self._write_held(_GROUP)
+            self._waiting += batch.num_rows
+            self._waiting_text += _text_bytes(batch)
+            self._write_held()
 
     def _encoded(self, text: Any) -> Any:
         """Text in UTF-8 as the file encodes it."""
@@ -285,15 +298,16 @@ class Writer:
             self._sink.write(bytes(self._text[start : start + size]))
         del self._text[:whole]
 
-    def _write_held(self, size: int) -> None:
-        """Write held rows in groups of one size: the same rows give the same bytes."""
-        if sum(batch.num_rows for batch in self._held) < size:
+    def _write_held(self, *, all_: bool = False) -> None:
+        """Write held rows in whole groups, or `all_`: the same rows give the same bytes."""
+        if not all_ and self._waiting < _GROUP and self._waiting_text < _GROUP_TEXT:
             return
         table = pa.Table.from_batches(self._held, self._stored)
-        whole = table.num_rows - table.num_rows % size
-        for start in range(0, whole, size):
-            self._file.write_batch(_copied(table.slice(start, size)))
-        self._held = table.slice(whole).to_batches()
+        while rows := _group_rows(table, all_=all_):
+            self._file.write_batch(_copied(table.slice(0, rows)))
+            table = table.slice(rows)
+        self._held = table.to_batches()
+        self._waiting, self._waiting_text = table.num_rows, _text_bytes(table)
 
     def _write_whole(self) -> None:
         """Other programs' files are written at once."""
@@ -304,8 +318,8 @@ class Writer:
     def _close(self) -> None:
         if self._text:
             self._write_text(len(self._text))
-        if left := sum(batch.num_rows for batch in self._held):
-            self._write_held(left)
+        if self._held:
+            self._write_held(all_=True)
         self._file = self._sink = None
         self._open_files.close()
         synced(self.path)
@@ -392,6 +406,27 @@ def _unsigned_zeros(array: pa.Array) -> pa.Array:
     if pa.types.is_float16(array.type):  # Arrow does not calculate with them
         return pc.add(array.cast(pa.float32()), pa.scalar(0.0, pa.float32())).cast(array.type)
     return pc.add(array, pa.scalar(0.0, array.type))
+
+
+def _of_any_length(type_: pa.DataType) -> bool:
+    tests = (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)
+    return any(test(type_) for test in tests)
+
+
+def _text_bytes(rows: pa.Table | pa.RecordBatch) -> int:
+    """Bytes of cells of any length; labels are few, and do not count."""
+    return sum(column.nbytes for column in rows.columns if _of_any_length(column.type))
+
+
+def _group_rows(table: pa.Table, *, all_: bool) -> int:
+    """Rows of the group that comes first; 0 if more may belong to it."""
+    first = table.slice(0, _GROUP)
+    if _text_bytes(first) >= _GROUP_TEXT:
+        lengths = [pc.binary_length(c) for c in first.columns if _of_any_length(c.type)]
+        summed = np.cumsum(sum(pc.fill_null(one, 0).to_numpy() for one in lengths))
+        if summed[-1] >= _GROUP_TEXT:
+            return int(np.searchsorted(summed, _GROUP_TEXT)) + 1
+    return first.num_rows if all_ or first.num_rows == _GROUP else 0
 
 
 def _copied(table: pa.Table) -> pa.RecordBatch:

@@ -117,10 +117,10 @@ def class_ids(
         columns = _narrow_first(columns)
     # Numbering a few columns first is cheap, and fewer combinations occur than are possible.
     fit = fitting(columns.cardinalities, cells)
+    if columns.space <= LARGEST_SPACE and (fit < 2 or _mostly_different(columns)):
+        return number_keys(columns, ordered, workers)
     if fit < 2:
         fit = fitting(columns.cardinalities, LARGEST_SPACE)
-        if fit == len(columns.arrays):
-            return number_keys(columns, ordered, workers)
     ids, count = class_ids(
         columns.arrays[:fit], columns.cardinalities[:fit], ordered=ordered, threads=threads
     )
@@ -317,6 +317,16 @@ def _may_shrink(columns: Columns, leading: int, cells: int) -> bool:
     some = [np.ascontiguousarray(array[::step]) for array in columns.arrays[:leading]]
     _, at_least = class_ids(some, columns.cardinalities[:leading], ordered=False)
     return at_least * math.prod(columns.cardinalities[leading:]) <= cells
+
+
+def _mostly_different(columns: Columns) -> bool:
+    """Whether most entries seem to be alone in their class, so that no table holds them all."""
+    step = columns.entries // _SAMPLE
+    if step < 4:
+        return False
+    some = [np.ascontiguousarray(array[::step]) for array in columns.arrays]
+    _, different = class_ids(some, columns.cardinalities, ordered=False)
+    return 2 * different > len(some[0])
 
 
 def fitting(cardinalities: Sequence[int], space: int) -> int:

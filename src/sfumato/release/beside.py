@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.columns.content import FEW
 from sfumato.columns.persons import naming_columns
-from sfumato.engines.protocol import CodeArray, Codes
+from sfumato.engines.protocol import CodeArray, Codes, asks_sql
 from sfumato.errors import spell
 from sfumato.kernels import class_ids, group_distinct, refine, representatives
 from sfumato.privacy import Model
@@ -166,7 +166,7 @@ def beside(
     shown = [*qi, *kept]
     few = released if able.coded and rows <= _LOOKED_AT else None
     if few is None:
-        few = table(released.sample(_LOOKED_AT, shown))
+        few = table(released.sample(_looked_at(released, shown, budget), shown))
     few.codes(shown, budget)  # read together, in one pass
     sizes = {name: few.class_sizes([name], budget) for name in kept}
     near = [n for n in kept if sizes[n].classes > _NEARLY_A_KEY * few.rows]
@@ -188,6 +188,14 @@ def beside(
     ]
     by_all = released.class_sizes([*qi, *telling], budget).unique_rows
     return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), by_all, rows, own, several)
+
+
+def _looked_at(released: Table, columns: Sequence[str], budget: Budget | None) -> int:
+    """How many rows are looked at: fewer where their texts are long and memory is limited."""
+    if budget is None or budget.memory is None or not asks_sql(released.engine):
+        return _LOOKED_AT
+    fit = budget.memory // (4 * released.engine.combination_bytes(columns))
+    return min(_LOOKED_AT, max(2, fit))
 
 
 @dataclass(frozen=True)

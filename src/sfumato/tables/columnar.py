@@ -288,7 +288,7 @@ class ParquetSource(BaseSource):
         text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
             try:
-                with pq.ParquetFile(path, read_dictionary=text) as file:
+                with pq.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
                     for batch in file.iter_batches(rows, columns=stored, use_threads=several):
                         yield self._arranged(batch, names, index)
             except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
