@@ -15,6 +15,7 @@ __all__ = [
     "at_most",
     "counted",
     "counting",
+    "name_list",
     "noun",
     "percent",
     "phrase",
@@ -54,6 +55,20 @@ def unit_of(thing: str, number: int = 1) -> str:
     """
     many, of = _UNITS.get()
     return noun(many if thing == of else f"{thing}s", number)
+
+
+def name_list(names: Sequence[str]) -> str:
+    """Names between commas, as the command line reads them: what they hold besides is quoted.
+
+    Examples
+    --------
+    >>> name_list(["age", "city, state", " sex"])
+    'age,"city, state"," sex"'
+    """
+    parting = re.compile(r'[,"\r\n]|^\s|\s$|^$')
+    return ",".join(
+        '"' + name.replace('"', '""') + '"' if parting.search(name) else name for name in names
+    )
 
 
 def noun(many: str, number: int | None) -> str:

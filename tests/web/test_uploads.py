@@ -53,6 +53,11 @@ def test_an_uploaded_table_is_private_and_goes_with_its_project(
     taken = bench.get(f"{base}/release/files/release.csv")
     assert taken.status == 200
     assert taken.text == (project.folder / "release.csv").read_text()
+    home = bench.get("/").text  # whoever closes it is asked: the button is inside what opens
+    asked = home[home.index('<details class="closing">') : home.index("</details>")]
+    assert f'action="{base}/close"' in asked
+    assert home.count(f'action="{base}/close"') == 1
+    assert "removes it with its releases, for good" in asked
     bench.post(f"{base}/close")
     assert kept(tmp_path) == []
 

@@ -630,3 +630,43 @@ def test_a_table_that_lacks_columns_is_answered_with_what_to_untick(
     form = {"of": "", "known": str(tmp_path / "known.csv"), "on": KNOWN, "k": 3}
     page = bench.follow(bench.post(f"/p/{opened.number}/ask/attack", **form)).text
     assert "known.csv: there are no columns sex and town. Untick what it lacks under" in page
+
+
+def test_columns_of_any_name_are_asked_about_and_stand_in_the_command(
+    bench: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a browser sends them: with two characters at the end of each line."""
+    names = ["a,b", "  spaced  ", "line\nbreak", 'say "hi"']
+    rows = pd.DataFrame({name: [n * (at + 2) % 7 for n in range(60)] for at, name in
+                         enumerate(names)})  # fmt: skip
+    rows.to_csv(tmp_path / "odd.csv", index=False)
+    bench.follow(bench.post("/open", table=str(tmp_path / "odd.csv")))
+    (project,) = bench.workbench.projects.values()
+    sent = [name.replace("\n", "\r\n") for name in names]
+    asked = {"columns": sent, "k": 3, "max_size": 2}
+    page = bench.follow(bench.post(f"/p/{project.number}/ask/violations", **asked)).text
+    assert project.answers["violations"].given["columns"] == tuple(names)
+    assert page.count("checked") >= len(names)
+    monkeypatch.chdir(tmp_path)
+    command = shlex.split(project.answers["violations"].command)
+    done = sfumato(*command[1:], "--json")
+    assert done.code == 0, done.err
+    shown = project.answers["violations"].asked
+    assert done.json["minimal"] == [
+        list(one) for one in sf.violations(tmp_path / "odd.csv", **shown).minimal
+    ]
+
+
+def test_a_question_that_nothing_can_answer_is_not_asked(bench: Running, tmp_path: Path) -> None:
+    (tmp_path / "none.csv").write_text("age,sex,illness\n")
+    bench.follow(bench.post("/open", table=str(tmp_path / "none.csv")))
+    (project,) = bench.workbench.projects.values()
+    base = f"/p/{project.number}/ask"
+    page = bench.get(f"{base}/utility").text
+    assert "There is no release of this table yet." in page
+    assert ">Ask<" not in page
+    asked = {"measure": "distinct", "beta": 0.5}
+    told = bench.follow(bench.post(f"{base}/mask", **asked)).text
+    assert "the table has no rows to publish" in told
+    assert "Publish fewer columns, or allow" not in told
+    assert " checked" in bench.get(f"{base}/keys").text  # all columns, where none is known

@@ -27,7 +27,7 @@ from sfumato.columns.persons import (
 )
 from sfumato.engines.protocol import Codes
 from sfumato.engines.recoding import Recoding
-from sfumato.errors import ParameterError, did_you_mean, spell
+from sfumato.errors import InputError, ParameterError, did_you_mean, spell
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
 from sfumato.quasi.measure import measures_of, measures_of_persons
@@ -480,6 +480,8 @@ def plan_mask(
     """Work out which columns to publish."""
     budget = budget or Budget()
     opened = table(source, budget=budget)
+    if opened.engine.capabilities.replayable and not opened.rows:
+        raise InputError("the table has no rows to publish", where=opened.name)
     worth = column_weights(opened, weights)
     names = opened.columns
     pinned = [names.index(name) for name in opened.require(must_publish)]
@@ -559,7 +561,8 @@ def _plan(
         raise ParameterError(
             f"not even one column can be published at β = {demand.beta:g}",
             where=opened.name,
-            remedy="Allow a larger β, or blur columns first (sfumato anonymize).",
+            remedy="Allow a larger β, or blur columns in place of leaving them out: that is what "
+            "`anonymize` does, and Release in the workbench.",
         )
     named = _refuse_names(opened, demand, published, budget)
     dropped = tuple(name for at, name in enumerate(names) if at not in found.columns)

@@ -38,7 +38,7 @@ from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.parsing import messy
-from sfumato.wording import at_most, counted
+from sfumato.wording import at_most, counted, name_list
 
 __all__ = [
     "Choice",
@@ -899,6 +899,5 @@ def _anonymize(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Columns as the command line reads them: those that hold commas or quotes are quoted."""
-    written = ['"' + n.replace('"', '""') + '"' if {",", '"'} & set(n) else n for n in names]
-    return quote(",".join(written))
+    """Columns as a shell and the command line read them."""
+    return quote(name_list(names))

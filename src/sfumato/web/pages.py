@@ -144,9 +144,22 @@ async def form_of(request: Request) -> Form:
         if len(content) > LARGEST_FORM:
             raise HTTPException(413, "This is too large for a form.")
     try:
-        return parse_qs(content.decode("utf-8"), keep_blank_values=True, max_num_fields=50_000)
+        # Browsers send every end of a line as two characters; a column's name may hold one.
+        text = content.decode("utf-8").replace("%0D%0A", "%0A")
+        return parse_qs(text, keep_blank_values=True, max_num_fields=50_000)
     except (UnicodeDecodeError, ValueError) as error:
         raise HTTPException(400, "This is not a form.") from error
+
+
+def one_line_end(name: str) -> str:
+    r"""A name as forms bring it, in which all ends of lines are alike.
+
+    Examples
+    --------
+    >>> one_line_end("birth\r\nyear") == one_line_end("birth\ryear") == "birth\nyear"
+    True
+    """
+    return name.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def whole(form: Form, name: str) -> int:

@@ -28,9 +28,9 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
 from sfumato.web.choices import Choices
 from sfumato.web.kept import Answered, Asked, Version
-from sfumato.web.pages import form_of, frame, page
+from sfumato.web.pages import form_of, frame, one_line_end, page
 from sfumato.web.project import Project
-from sfumato.wording import counted, phrase
+from sfumato.wording import counted, name_list, phrase
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -93,15 +93,17 @@ class Question:
         """The answer of a form, checked."""
         texts = form.get(self.name, [])
         if self.kind == "columns":
-            ticked = tuple(name for name in self._offered(around) if name in texts)
+            ticked = tuple(name for name in self._offered(around) if one_line_end(name) in texts)
             if not ticked and not self.optional:
                 raise ParameterError(f"{self.label}: none is ticked", remedy="Tick at least one.")
             return ticked
-        text = texts[0].strip() if texts else ""
+        text = texts[0] if texts else ""
         if self.kind == "choice":
-            if text not in self._offered(around):
+            chosen = [name for name in self._offered(around) if one_line_end(name) == text]
+            if not chosen:
                 raise ParameterError(f"{self.label}: choose one of the list")
-            return text
+            return chosen[0]
+        text = text.strip()
         if not text and self.usual is None:
             return None
         return self._number(text)
@@ -216,7 +218,7 @@ def command_of(verb: Verb, around: Around, given: Given, output: str | None = No
         elif isinstance(value, float):
             words += [option, f"{value:.15g}"]
         elif value not in (None, False, (), {}):
-            words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+            words += [option, name_list(value) if isinstance(value, tuple) else str(value)]
     if of != around.project.source:  # a release has no column that was left unread
         reading = replace(reading, exclude=())
     if verb.name != "attack":  # which reads two tables alike
@@ -238,7 +240,8 @@ def _all(around: Around) -> dict[str, str]:
 
 
 def _known(around: Around) -> tuple[str, ...]:
-    return around.choices.qi
+    """What others may know; everything that is published, where nothing is said to be known."""
+    return around.choices.qi or tuple(_published(around))
 
 
 def _qi(around: Around) -> dict[str, str]:
