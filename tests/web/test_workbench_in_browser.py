@@ -515,3 +515,60 @@ def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) ->
         assert page.evaluate(MISDRAWN) == [], name
         look(page, f"ask-{name}")
         no_issues(page, f"ask-{name}")
+
+
+def test_what_is_no_k_is_said_and_not_kept(board: Page, bench: Running) -> None:
+    (project,) = bench.workbench.projects.values()
+    was = project.choices.k
+    board.goto(board.url.replace("/configure", "/risk"))
+    at(board, "How many should look alike?")
+    field, meter = board.locator("#k"), board.locator("#meter")
+    for wrong in ("2.5", "0", "-3", ""):
+        field.fill(wrong)
+        field.blur()
+        expect(meter).to_contain_text("k must be a whole number from 2 to")
+        expect(meter).to_contain_text(f"k stays {was}.")
+        expect(field).to_have_value(str(was))
+    field.fill("7")
+    field.blur()
+    expect(meter).to_contain_text("By these")
+    assert project.choices.k == 7
+
+
+def uploaded(page: Page, content: bytes) -> None:
+    """Open a table as who drops it on the first page."""
+    file = {"name": "mine.csv", "mimeType": "text/csv", "buffer": content}
+    page.locator("#upload input").set_input_files(file)  # type: ignore[arg-type]
+    at(page, "What may others know?")
+
+
+def test_an_uploaded_table_is_removed_by_who_says_so_twice(bench: Running, page: Page) -> None:
+    page.goto(bench.server.guard.link)
+    content = b"age,sex\n" + b"30,F\n31,M\n" * 20
+    uploaded(page, content)
+    (project,) = bench.workbench.projects.values()
+    page.goto(page.url.partition("/p/")[0])
+    expect(page.get_by_role("button", name="Remove mine.csv")).to_be_hidden()
+    page.get_by_text("Close mine.csv").click()
+    expect(page.get_by_text("removes it with its releases, for good")).to_be_visible()
+    assert project.source.is_file()
+    no_issues(page, "closing")
+    page.get_by_role("button", name="Remove mine.csv").click()
+    expect(page.get_by_text("Close mine.csv")).to_have_count(0)
+    assert not project.source.exists()
+
+
+def test_what_columns_look_like_is_in_view_on_a_small_screen(bench: Running, page: Page) -> None:
+    lines = b"".join(b"%d,%s\n" % (n % 60, b"N" if n % 4 == 0 else b"%d" % n) for n in range(200))
+    page.goto(bench.server.guard.link)
+    page.set_viewport_size({"width": 400, "height": 900})
+    uploaded(page, b"age,income\n" + lines)
+    page.goto(page.url.replace("/configure", "/import"))
+    told = page.get_by_text("150 of 200 cells are numbers")
+    menu = page.get_by_label("Read income as")
+    for part in (told, menu):
+        box = part.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
+    no_issues(page, "import, small")

@@ -52,6 +52,17 @@ function slide(field) {
   };
   range.addEventListener("input", () => { field.value = range.value; draw(); });
   field.addEventListener("input", () => { range.value = field.value; draw(); });
+  let kept = field.value;
+  /* What is no k is not kept, and that is said: the field goes back to what is. */
+  field.addEventListener("change", (event) => {
+    if (field.checkValidity()) kept = field.value;
+    else {
+      event.stopPropagation();
+      tell(`k must be a whole number from ${field.min} to ${Number(field.max).toLocaleString("en")}. What was typed is not, and k stays ${kept}.`, "bad");
+      field.value = range.value = kept;
+      draw();
+    }
+  });
   const { save } = keeping(field.form, (told) => {
     tell(told.said, told.lacks ? "warn" : "unseen");
     draw();
