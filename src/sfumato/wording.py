@@ -15,6 +15,7 @@ __all__ = [
     "at_most",
     "counted",
     "counting",
+    "in_units",
     "name_list",
     "noun",
     "percent",
@@ -55,6 +56,26 @@ def unit_of(thing: str, number: int = 1) -> str:
     """
     many, of = _UNITS.get()
     return noun(many if thing == of else f"{thing}s", number)
+
+
+def in_units(said: str) -> str:
+    """What was said of rows, or of persons, in the word that is used for them here.
+
+    Examples
+    --------
+    >>> with counting("patients"):
+    ...     in_units("9 rows of `rows` are alone, and whoever knows a row finds it")
+    '9 patients of `rows` are alone, and whoever knows a row finds it'
+    """
+    many, of = _UNITS.get()
+    if many == f"{of}s":
+        return said
+    parts = said.split("`")  # names of columns stay
+    for at in range(0, len(parts), 2):
+        parts[at] = re.sub(rf"\b{of}s\b", many, parts[at])
+        parts[at] = re.sub(rf"(?<=\d ){of}\b", noun(many, 1), parts[at])
+        parts[at] = parts[at].replace(f"in most {many}", f"for most {many}")
+    return "`".join(parts)
 
 
 def name_list(names: Sequence[str]) -> str:

@@ -239,6 +239,8 @@ def test_a_person_with_several_rows_counts_once() -> None:
     assert not by_persons.holds
     assert by_persons.k == 1
     assert by_persons.findings[0].failing_rows == 3
+    assert [one.failing_persons for one in by_persons.findings] == [1, 1]
+    assert by_rows.findings[0].failing_persons is None
     assert by_persons.findings[1].measured["alpha"] == 1
 
 

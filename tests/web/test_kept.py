@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from sfumato.budget import Budget
@@ -15,8 +16,10 @@ from sfumato.report.pages.release import release_page
 from sfumato.web.choices import Choices
 from sfumato.web.kept import Made
 from sfumato.web.outcomes import rows_of
+from sfumato.web.pages import risk
 from sfumato.web.project import Project
 from sfumato.web.sources import Reading
+from sfumato.wording import percent
 from workbench import running
 
 KNOWS = "alone for whoever knows <code>ill</code> beside the quasi-identifiers"
@@ -142,6 +145,37 @@ def test_who_is_alone_with_what_is_worth_hiding_is_said_of_every_release(tmp_pat
         assert KNOWS in project.made.shown, asked
         assert KNOWS in shown_again(place, name).shown, asked
         project.close()
+
+
+def test_values_of_ones_own_are_pointed_out_whatever_is_asked(tmp_path: Path) -> None:
+    place = tmp_path / "people.csv"
+    rows = (f"N{n},{20 + n % 4},{'AB'[n % 2]},{n * 7919 % 9973 + 0.5}\n" for n in range(240))
+    place.write_text("patient_id,age,town,ill\n" + "".join(rows))
+    for asked in ({}, {"l": 2}):
+        project = made_of(place, k=5, **asked)
+        assert project.made is not None
+        said = "<code>ill</code> has a value of its own in most rows"
+        assert project.made.shown.partition("For the record")[0].count(said) == 1, asked
+        project.close()
+
+
+def test_not_protected_are_persons_where_those_are_counted(visits: Path) -> None:
+    project = made_of(visits, k=5, l=2, person="patient_id", unit="patients")
+    (section,) = (one for one in risk(project, project.choices).sections if one.grids)
+    rows = pd.read_csv(visits)
+    known = list(project.choices.qi)
+    few = rows.groupby(known, dropna=False)["patient_id"].transform("nunique") < 5
+    persons = rows["patient_id"].nunique()
+    failing = rows.loc[few, "patient_id"].nunique()
+    assert 0 < failing < few.sum()
+    (said,) = (row[-1] for row in section.grids[0].rows if row[0] == "k-anonymity")
+    assert said == f"{failing:,} patients ({percent(failing / persons)})"
+    assert [one.alike.split()[-1] for one in project.versions()] == ["patients"]
+    assert project.made is not None
+    assert "persons" not in project.made.shown.partition(">For the record<")[0].replace(
+        "Counting persons", ""
+    )
+    project.close()
 
 
 def test_rows_of_a_release_of_this_run_are_at_hand_when_it_is_shown_again(visits: Path) -> None:

@@ -23,10 +23,10 @@ from sfumato.report.pages.certificate import certificate_svg
 from sfumato.report.registry import page_of
 from sfumato.web.candidates import drawn_lattice, nodes_of
 from sfumato.web.choices import Choices, read_choices
-from sfumato.web.kept import Asked, questions_from, questions_to
+from sfumato.web.kept import Asked, noted, questions_from, questions_to
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
-from sfumato.wording import percent
+from sfumato.wording import counting, percent
 from workbench import PEOPLE, ROLES, Running, answered
 
 KNOWN = ["age", "sex", "town"]
@@ -435,6 +435,16 @@ def test_every_row_matches_people_of_a_population(
     assert "without register.csv, which is not here" in page
     assert "Do not publish it" not in page
     (tmp_path / "gone.txt").rename(asked["population"])
+    register.to_csv(asked["population"], index=False)
+    for shown_before in (True, False):  # and on another day
+        opened.made = opened.made if shown_before else None
+        page = bench.follow(bench.get(f"{base}/release")).text
+        assert "Not checked again: k = 5, k-map = 12." in page
+        assert "The file is unchanged: its digest is that of the certificate." in page
+        assert "k-map = 12, because register.csv is another table now" in page
+        for wrong in ("Not verified", "Do not publish it", "not what was promised", "journalist:"):
+            assert wrong not in page
+        opened._at_hand.clear()
     for wrong in ({"k_map": 12}, {"population": asked["population"]},
                   {"k_map": 12, "population": "/etc/passwd"}, {"target": "nobody"}):  # fmt: skip
         assert bench.post(f"{base}/knowledge", **wrong).status == 400
@@ -470,6 +480,13 @@ def test_rows_are_about_what_the_user_says(bench: Running, opened: Project) -> N
     assert "How many companies look alike" in shown
     assert "companies look alike: a match" in shown
     assert not re.search(r"[\d,]+ rows (\([\d.%]+\) )?(are in classes|hold)", shown)
+    assert opened.made is not None
+    told, record = opened.made.shown.split(">For the record<")
+    assert "<dt>companies published</dt>" in told
+    with counting(*opened.choices.spoken):
+        assert noted("8 of 9 rows are alone; do `rows`") == "8 of 9 companies are alone; do `rows`"
+    assert not re.search(r"[\d%)] (of (the )?)?rows\b|\brows (published|left out)|>Rows by", told)
+    assert "rows" in record  # as the certificate has it
     explored = bench.follow(bench.get(f"{base}/explore")).text
     other = r"\b(people|persons|rows) (\([\d.%]+\) )?(stand alone|stood alone|look alike)"
     for one in (shown, explored, bench.get(f"{base}/configure").text, page):

@@ -396,6 +396,7 @@ class MatchesPopulation:
                 holds=False,
                 say=f"the population {people.name} is not the one that the release was made for: "
                 "its digest differs",
+                measured={"not_checked": [f"k-map = {self.k}, for people of another table now"]},
                 remedy="Get that table again, or release for this one.",
             )
         found = [self._joined(table, people, names, budget) for names in self.qi]

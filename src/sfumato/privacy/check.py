@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class ModelFinding(Result):
         table has is None.
     failing_classes, failing_rows
         Classes that do not satisfy the model, and their rows.
+    failing_persons
+        Those who have such a row; None where rows are counted, or parts of a table.
     """
 
     model: str
@@ -75,6 +77,7 @@ class ModelFinding(Result):
     holds: bool
     failing_classes: int
     failing_rows: int
+    failing_persons: int | None = field(default=None, metadata={"private": True})
 
     @property
     def say(self) -> str:
@@ -285,6 +288,7 @@ def _finding(
         holds=bool(fine.all()),
         failing_classes=int((~fine).sum()),
         failing_rows=int(classes.own_sizes[~fine].sum()),
+        failing_persons=classes.persons_of(~fine),
     )
 
 
@@ -328,6 +332,7 @@ def _merged(found: Sequence[ModelFinding]) -> ModelFinding:
         holds=all(one.holds for one in found),
         failing_classes=sum(one.failing_classes for one in found),
         failing_rows=sum(one.failing_rows for one in found),
+        failing_persons=None,
     )
 
 

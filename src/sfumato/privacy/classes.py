@@ -470,6 +470,12 @@ class Classes:
             return self.own_sizes
         return matching_rows(self.cells, self.cells, self.own_sizes)
 
+    def persons_of(self, these: Array) -> int | None:
+        """Persons with a row in one of these classes; None where rows are counted."""
+        if self.person is None:
+            return None
+        return len(np.unique(self.person[these[self._numbered[0]]]))
+
     @cached_property
     def cells(self) -> Cells:
         """The quasi-identifiers of each class."""

@@ -25,7 +25,7 @@ from sfumato.results import plain
 from sfumato.risks import Risk
 from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.web.sources import Reading
-from sfumato.wording import counted, phrase, sentence
+from sfumato.wording import counted, in_units, phrase, sentence
 
 __all__ = [
     "NOT_HERE",
@@ -235,6 +235,11 @@ class Made:
         """What was promised and measured when it was made, and could not be checked again."""
         return tuple(what for finding in self.release.findings for what in finding.unchecked)
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether its file was seen to be the one that the certificate is about."""
+        return any(one.check == "fingerprint" and one.holds for one in self.release.findings)
+
     def differs(self, now: Choices, reading: Reading) -> list[str]:
         """What is set otherwise now, as far as it matters for a release."""
         said = [] if self.choices is None else self.choices.differs(now)
@@ -290,9 +295,9 @@ def version_of(
     if kept is not None and changed:
         alike = "–"
     elif kept is not None and kept.k is not None:
-        alike = counted(kept.k, "person")
+        alike = in_units(counted(kept.k, "person"))
     elif persons is not None:
-        alike = f"≥ {counted(persons, 'person')}"
+        alike = in_units(f"≥ {counted(persons, 'person')}")
     return Version(
         name=name,
         output=output,
@@ -391,4 +396,4 @@ def noted(note: str) -> str:
     remedy = re.sub(r"limit it first, by the action `\w+` of the column",
                     "limit it in the file first, and read that again", remedy)  # fmt: skip
     here = [one for one in remedy.split(", or ") if one and NOT_HERE not in one]
-    return "; ".join(part for part in (said, ", or ".join(here)) if part)
+    return in_units("; ".join(part for part in (said, ", or ".join(here)) if part))

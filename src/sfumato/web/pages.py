@@ -388,13 +388,14 @@ def _demanded(project: Project, choices: Choices) -> list[Section]:
     found = project.check_now(choices)
     if found is None:
         return []
+    total = project.alike(choices.counted).total
     rows = [
         (
             model.model,
             _about(model, len(choices.known) > 1),
             _figures(model.asked),
             _figures(model.measured),
-            _unprotected(model.failing_rows, found.rows),
+            _unprotected(model, total),
         )
         for model in found.findings
     ]
@@ -408,8 +409,11 @@ def _about(model: ModelFinding, several: bool) -> str:
     return " ".join(part for part in (model.column or "", by) if part)
 
 
-def _unprotected(failing: int, rows: int) -> str:
-    return f"{counted(failing, 'row')} ({percent(failing / max(1, rows))})" if failing else "nobody"
+def _unprotected(model: ModelFinding, total: int) -> str:
+    """Who is in classes that lack it: persons where they are counted, else rows."""
+    failing = model.failing_rows if model.failing_persons is None else model.failing_persons
+    said = counted(failing, units(1), many=units())
+    return f"{said} ({percent(failing / max(1, total))})" if failing else "nobody"
 
 
 def _figures(named: Mapping[str, Any]) -> str:

@@ -381,9 +381,8 @@ class Project(OpenTable):
                 if choices is not None and choices.population in map(str, tables):
                     asked = _matched(choices, home / f"{name}.hierarchies")
                 release = certified_release(output, self.table, budget=budget, **asked)
-                alone = not asked and choices is not None and choices.k_map is not None
-                if alone and choices is not None:
-                    release = _without_people(release, choices)
+                alone = choices is not None and _without_people(release, choices, bool(asked))
+                release = alone or release
                 holds = not any(finding.broken for finding in release.findings)
                 kept = Kept.read(home, name, output.name)
                 made = self.at_hand(name)
@@ -482,7 +481,7 @@ class Project(OpenTable):
         found: list[Version] = []
         done: dict[str, Mapping[str, str]] = {}
         ending = _ending(self.source)
-        with held(self.folder) as home:
+        with held(self.folder) as home, counting(*self.choices.spoken):
             for place in home.glob(f"release*{ending}.certificate.json"):
                 name = place.name.removesuffix(f"{ending}.certificate.json")
                 if not re.fullmatch(r"release(-\d+)?", name) or place.is_symlink():
@@ -544,13 +543,19 @@ def _matched(choices: Choices, trees: Path) -> dict[str, Any]:
     return {**found, "hierarchies": str(trees)} if choices.used_trees else found
 
 
-def _without_people(release: Release, choices: Choices) -> Release:
-    """A release of which a k-map cannot be checked again: the people are not at hand."""
-    people = f"k-map = {choices.k_map}, without {Path(choices.population).name}, which is not here"
-    found = Finding("k-map", True, f"not checked: {people}", {"not_checked": [people]})
-    return replace(
-        release, findings=tuple(found if f.check == "k-map" else f for f in release.findings)
-    )
+def _without_people(release: Release, choices: Choices, here: bool) -> Release | None:
+    """A release of which a k-map cannot be checked again: the people are not at hand, or are others
+    now. None where it was checked.
+    """
+    matched = next((f for f in release.findings if f.check == "k-map"), None)
+    if matched is None or (here and not matched.unchecked):
+        return None
+    asked, people = f"k-map = {choices.k_map}", Path(choices.population).name
+    said = f"{asked}, without {people}, which is not here"
+    if here:
+        said = f"{asked}, because {people} is another table now than when the release was made"
+    found = Finding("k-map", True, f"not checked: {said}", {"not_checked": [said]})
+    return replace(release, findings=tuple(found if f is matched else f for f in release.findings))
 
 
 def _make_key(place: Path) -> None:

@@ -41,6 +41,7 @@ from sfumato.wording import (
     counted,
     percent,
     phrase,
+    unit_of,
 )
 
 __all__ = [
@@ -409,6 +410,7 @@ def distributions(compared: Compared) -> list[Section]:
 def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
     """How far a column moved, and its picture; None where it would show hardly anything."""
     values, rows = counts_of(compared.before, name)
+    whose = unit_of("row", 2).capitalize()
     if is_number(values.type):
         numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).fill_null(np.nan))
         finite = np.isfinite(numbers)
@@ -418,9 +420,9 @@ def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
         moved = _moved([(b, a) for _, _, b, a in bins])
         return moved, Figure(
             name,
-            f"Rows by {name} in the table (grey) and in the release (line). The few beyond either "
-            "end are counted in the last bars; a bar that few would hold is joined with the next. "
-            f"{_apart(moved, ' from bar to bar')}",
+            f"{whose} by {name} in the table (grey) and in the release (line). The few beyond "
+            "either end are counted in the last bars; a bar that few would hold is joined with the "
+            f"next. {_apart(moved, ' from bar to bar')}",
             charts.histogram(f"Distribution of {name} before and after", bins, name),
         )
     missing = MISSING
@@ -437,7 +439,7 @@ def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
     moved = _moved([(n, released[text]) for text, n in held.items()])
     return moved, Figure(
         name,
-        f"Rows by {name} in the table (grey) and in the release (blue).{more} {_apart(moved)}",
+        f"{whose} by {name} in the table (grey) and in the release (blue).{more} {_apart(moved)}",
         charts.distribution(f"Distribution of {name} before and after", shown),
     )
 
@@ -457,7 +459,8 @@ def _apart(moved: float, how: str = "") -> str:
         return "Nothing of it is left in the release."
     if moved < 1e-9:
         return f"The two are the same{how}."
-    return f"To turn one into the other, {percent(moved)} of the rows would have to move{how}."
+    who = unit_of("row", 2)
+    return f"To turn one into the other, {percent(moved)} of the {who} would have to move{how}."
 
 
 def utility_summary(found: Utility) -> Page:

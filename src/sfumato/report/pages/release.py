@@ -42,6 +42,7 @@ from sfumato.wording import (
     phrase,
     sentence,
     shortened,
+    unit_of,
 )
 
 __all__ = [
@@ -103,17 +104,18 @@ def release_summary(found: Release) -> Page:
             tone, verdict = "warn", "Nothing was promised of it."
     cost = found.utility.get("ncp")
     facts = [
-        ("rows published", f"{found.rows:,}"),
-        ("rows left out", f"{found.suppressed_rows:,}"),
+        (f"{unit_of('row', 2)} published", f"{found.rows:,}"),
+        (f"{unit_of('row', 2)} left out", f"{found.suppressed_rows:,}"),
         ("cells starred", f"{found.suppressed_cells:,}"),
         (ALIKE, least_alike(found)),
     ]
     people = found.details.get("persons")
     if people:
         lost = people.get("left_out")  # in parts only counted once written
+        who = unit_of("person", 2)
         facts[2:2] = [
-            ("persons published", "–" if lost is None else f"{people['persons'] - lost:,}"),
-            ("persons left out", "–" if lost is None else f"{lost:,}"),
+            (f"{who} published", "–" if lost is None else f"{people['persons'] - lost:,}"),
+            (f"{who} left out", "–" if lost is None else f"{lost:,}"),
         ]
     if isinstance(cost, float):
         facts.append(("precision lost", percent(cost)))
@@ -172,8 +174,8 @@ def release_page(
     cost = None
     with comparison_of(found, original) as compared:
         if compared is not None and altered:
-            kept = {"rows published": f"{compared.after.rows:,}", ALIKE: least_alike(found)}
-            page = replace(page, facts=list(kept.items()))
+            published = (f"{unit_of('row', 2)} published", f"{compared.after.rows:,}")
+            page = replace(page, facts=[published, (ALIKE, least_alike(found))])
         if compared is not None:
             person = found.asked.get("person") or person
             owned = None if altered else owned_rows(found, compared, person)
@@ -219,8 +221,12 @@ def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
     elsewhere = [name for one in sets[1:] for name in one if name not in sets[0]]
     known = [name for name in sets[0] if name in after.columns]
     told = beside(after, known, [*hidden, *elsewhere], several=len(sets) > 1)
-    more = None if told is None or told.say is None else sentence(told.say)
-    return [*said] if more is None or more in said else [*said, more]
+    if told is None:
+        return [*said]
+    if told.say_of_its_own is not None:  # it names also those of which something was said before
+        said = [one for one in said if " own in most rows, and whoever knows " not in one]
+    new = [sentence(one) for one in (told.say, told.say_of_its_own) if one is not None]
+    return [*said, *(one for one in new if one not in said)]
 
 
 def _paid(found: Release, compared: Compared | None = None) -> Light:
@@ -229,7 +235,7 @@ def _paid(found: Release, compared: Compared | None = None) -> Light:
     whole = found.rows + found.suppressed_rows
     said = [f"{percent(lost)} of the precision of what others may know"] if lost is not None else []
     if found.suppressed_rows:
-        said.append(f"{found.suppressed_rows:,} of {whole:,} rows")
+        said.append(f"{found.suppressed_rows:,} of {whole:,} {unit_of('row', 2)}")
     coarser = _coarsened(found, compared)
     said += coarser
     gone = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]

@@ -39,6 +39,7 @@ from sfumato.wording import (
     at_most,
     counted,
     counting,
+    in_units,
     percent,
     phrase,
     sentence,
@@ -248,10 +249,10 @@ OF_POPULATION = (
 def least_alike(found: Release) -> str:
     """How many look alike at least: persons, where they were counted."""
     if found.k is None and (promised := found.details.get("persons_promised")):
-        return f"≥ {counted(promised, 'person')}"
+        return in_units(f"≥ {counted(promised, 'person')}")
     if found.k is None:
         return "–"
-    return counted(found.k, "person") if found.details.get("persons") else f"{found.k:,}"
+    return in_units(counted(found.k, "person") if found.details.get("persons") else f"{found.k:,}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +293,7 @@ def judged_release(
         last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
     light, shown = _found(last, alone, person), least_alike(found)
     if person and least and not promised:
-        shown = counted(least, "person")
+        shown = in_units(counted(least, "person"))
     elif not least and after.k:
         shown = f"{after.k:,}{' rows' if person else ''}"
     whose = _linked(found, compared)
@@ -365,6 +366,7 @@ def _found(after: Risk, alone: int, person: str | None) -> Light:
     alike, sure = round(1 / after.prosecutor), at_most(after.prosecutor)
     if person and after.persons is None:
         said = f"At least {alike:,} rows look alike. How many persons have them was not counted."
+        said = in_units(said)
         return Light(asked, tempered("warn", after.prosecutor), said)
     said = f"At least {alike:,} {unit_of(one, 2)} look alike: a match is right with a chance of at "
     said += f"most {sure}."
@@ -584,12 +586,12 @@ def _sharing(
         by, shared = "" if single else one, linking.sharing(sets, hidden)
         counts += [(by, name, *shared[name], linking.persons) for name in hidden]
     told = [
-        sentence(said)
+        sentence(in_units(said))
         for by, name, by_all, nearly, whole in counts
         for said in say_shared(name, by_all, nearly, whole, by)
     ]
     if lacking:
-        told.append(ROWS_ONLY)
+        told.append(in_units(ROWS_ONLY))
     return max((by_all / max(1, whole) for _, _, by_all, _, whole in counts), default=0.0), told
 
 
@@ -696,9 +698,9 @@ def protection(
     if len(compared.sets) > 1:
         words.append(OF_SETS)
     if judged.linked or found.asked.get("linkable"):
-        words.append(OF_LINKED)
+        words.append(in_units(OF_LINKED))
     elif of_persons:
-        words.append(OF_PERSONS)
+        words.append(in_units(OF_PERSONS))
     if drawn:
         matched = people_matched(found)
         told = OF_POPULATION.format(matched, at_most(1 / matched)) if matched else ATTACKERS
@@ -728,14 +730,14 @@ MOST_SETS = 4
 
 
 OF_PERSONS = (
-    "The charts count rows, of which a person may have several: the release does not say whose "
+    "The charts count rows, of which some persons may have several: the release does not say whose "
     "they are."
 )
 
 
 OF_LINKED = (
-    "The charts count single rows, of which a person may have several; pseudonyms say which belong "
-    "together."
+    "The charts count single rows, of which some persons may have several; pseudonyms say which "
+    "belong together."
 )
 
 
@@ -750,11 +752,12 @@ def _persons_before(
 ) -> Iterator[str]:
     """How many persons could be found before; and afterwards, as far as that is known."""
     then = alike(compared.before, compared.sets, person)
-    alone = among(then.alone, then.total, "person", does="were")
-    few = among(then.below(k), then.total, "person", does="had")
+    one, many = unit_of("person"), unit_of("person", 2)
+    alone = among(then.alone, then.total, one, many=many, does="were")
+    few = among(then.below(k), then.total, one, many=many, does="had")
     yield (
         f"Before, {alone} the only one with their {by} in some row, and {few} a row that fewer "
-        f"than {k} persons could have."
+        f"than {k} {many} could have."
     )
     if judged.least and judged.least > 1:
-        yield f"Afterwards at least {judged.least:,} persons could have any row."
+        yield f"Afterwards at least {judged.least:,} {many} could have any row."
