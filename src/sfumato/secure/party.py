@@ -130,7 +130,7 @@ class Meeting:
     def meet(self, program: str, parameters: Mapping[str, Any]) -> Session:
         """Prepare the compiled code, then wait for the other party and greet it."""
         budget = self.budget or Budget()
-        warm_up(budget.progress)
+        warm_up(budget.progress, odd=False)
         budget.progress("waiting for the other party")
         session = (listen if self.listen else connect)(
             self.me,
@@ -423,7 +423,7 @@ def bayes_net(
     )
 
 
-def warm_up(progress: Callable[[str], None] | None = None) -> float:
+def warm_up(progress: Callable[[str], None] | None = None, *, odd: bool = True) -> float:
     """Compile or load every kernel now, before a peer waits; returns the seconds it took.
 
     The compiled code is kept on disk: only the first run on a machine compiles.
@@ -432,6 +432,9 @@ def warm_up(progress: Callable[[str], None] | None = None) -> float:
     ----------
     progress
         Receives one line if anything must be compiled.
+    odd
+        Also those for rings with an odd modulus and for numbers of more than 64 bits, which are
+        otherwise compiled when they are first needed.
     """
     started = time.monotonic()
     import numpy as np
@@ -441,7 +444,7 @@ def warm_up(progress: Callable[[str], None] | None = None) -> float:
     from sfumato.secure.shares import Ring, private
 
     def party(session: Session) -> None:
-        for ring in (Ring.power_of_two(64), Ring.odd((1 << 60) - 93)):
+        for ring in (Ring.power_of_two(64), *([Ring.odd((1 << 60) - 93)] if odd else [])):
             numbers = private(ring, [3, 4])
             log(session, numbers, bits=10)
             scalar_product(session, np.ones(64, bool), ring=Ring.power_of_two(32))

@@ -194,6 +194,11 @@ class Ring:
             equal &= elements[:, k] == self._modulus_limbs[k]
         return above | equal
 
+    @property
+    def _wraps(self) -> bool:
+        """Whether numpy computes with elements as they are, so that nothing needs compiling."""
+        return self.is_power_of_two and self.limbs == 1
+
     def holds(self, elements: Limbs) -> bool:
         """Whether all are proper elements, below the modulus."""
         if self.is_power_of_two:
@@ -202,12 +207,16 @@ class Ring:
 
     def add(self, x: Limbs, y: Limbs) -> Limbs:
         """x + y, element by element; a single element serves all."""
+        if self._wraps:
+            return (x + y) & self._mask
         out = np.empty((max(len(x), len(y)), self.limbs), np.uint64)
         _kernels.add(x, y, out, *self.kernel)
         return out
 
     def subtract(self, x: Limbs, y: Limbs) -> Limbs:
         """x - y, element by element; a single element serves all."""
+        if self._wraps:
+            return (x - y) & self._mask
         out = np.empty((max(len(x), len(y)), self.limbs), np.uint64)
         _kernels.subtract(x, y, out, *self.kernel)
         return out
@@ -220,6 +229,8 @@ class Ring:
 
     def multiply(self, x: Limbs, y: Limbs) -> Limbs:
         """x · y, element by element; a single y serves all."""
+        if self._wraps:
+            return (x * y) & self._mask
         out = np.empty((len(x), self.limbs), np.uint64)
         _kernels.multiply(x, y, out, *self.kernel, self.inverse, self._square)
         return out
@@ -230,6 +241,9 @@ class Ring:
 
     def sum(self, x: Limbs, group: int) -> Limbs:
         """Sums of consecutive groups."""
+        if self._wraps:
+            sums: Limbs = x[: len(x) // group * group].reshape(-1, group, 1).sum(axis=1)
+            return sums & self._mask
         out = np.empty((len(x) // group, self.limbs), np.uint64)
         _kernels.sum_groups(x, group, out, *self.kernel)
         return out
