@@ -336,8 +336,9 @@ def parse_numbers(text: str | None, usage: str, kind: Callable[[str], Any] = flo
     try:
         return None if text is None else [kind(number) for number in text.split(",")]
     except ValueError:
+        numbers = "whole numbers" if kind is int else "numbers"
         raise ParameterError(
-            f"{usage.split()[0]} needs numbers", remedy=f"Write e.g. {usage}."
+            f"{usage.split()[0]} needs {numbers}", remedy=f"Write e.g. {usage}."
         ) from None
 
 
