@@ -71,6 +71,7 @@ class Clock:
     budgets: ClassVar[WeakValueDictionary[int, Budget]] = WeakValueDictionary()
     _lost = 0.0
     _stopped: float | None = None
+    _told: tuple[Budget, ...] = ()
 
     @classmethod
     def now(cls) -> float:
@@ -80,17 +81,25 @@ class Clock:
 
     @classmethod
     def stop(cls, why: str) -> None:
-        """Stand still until `go_on`; whoever watches is told why."""
+        """Stand still until `go_on`; whoever watches the work of this thread is told why."""
         cls._stopped = time.monotonic()
-        for budget in list(cls.budgets.values()):
-            budget.progress(why)
+        budgets, here = tuple(cls.budgets.values()), threading.get_ident()
+        own = tuple(one for one in budgets if one._doing is None or one._doing[0] == here)
+        cls._told = own or budgets
+        for budget in cls._told:
+            if budget.on_progress is not None:
+                budget.on_progress(why, None)
 
     @classmethod
     def go_on(cls) -> None:
-        """Run again."""
+        """Run again; what was said before is said again."""
         if cls._stopped is not None:
             cls._lost += time.monotonic() - cls._stopped
             cls._stopped = None
+        told, cls._told = cls._told, ()
+        for budget in told:
+            if budget._doing is not None:
+                budget.progress(*budget._doing[1:])
 
 
 @dataclass(eq=False)
@@ -125,6 +134,7 @@ class Budget:
     on_progress: Progress | None = None
     threads: int | None = None
     stopped_by: str | None = field(default=None, init=False)
+    _doing: tuple[int, str, float | None] | None = field(default=None, init=False, repr=False)
     _started: float = field(default_factory=lambda: Clock.now(), init=False, repr=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
@@ -206,6 +216,7 @@ class Budget:
 
     def progress(self, doing: str, share: float | None = None) -> None:
         """Tell whoever watches what is being done and how much of it is finished."""
+        self._doing = (threading.get_ident(), doing, share)
         if self.on_progress is not None:
             self.on_progress(doing, share)
 

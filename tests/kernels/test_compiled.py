@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -203,6 +204,23 @@ def test_time_stands_still_while_numba_compiles():
     assert told == ["compiling, once on this machine"]
     assert budget.elapsed - before < took
     assert Clock._stopped is None
+
+
+def test_compiling_is_said_while_it_lasts_and_of_the_work_that_waits_for_it():
+    import numba
+
+    told, elsewhere = [], []
+    budget = Budget(on_progress=lambda doing, share: told.append((doing, share)))
+    other = Budget(on_progress=lambda doing, share: elsewhere.append(doing))
+    Loop(_count_to).dispatcher
+    budget.progress("searching", 0.5)
+    aside = threading.Thread(target=other.progress, args=("counting",))
+    aside.start()
+    aside.join()
+    numba.njit(lambda number: number + 2)(1.5)
+    compiling = ("compiling, once on this machine", None)
+    assert told == [("searching", 0.5), compiling, ("searching", 0.5)]
+    assert elsewhere == ["counting"]
 
 
 def test_without_a_folder_to_write_there_is_one_of_our_own(tmp_path, monkeypatch):

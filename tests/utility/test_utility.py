@@ -52,6 +52,7 @@ from sfumato.utility import (
     summarize,
     weighted_discernibility,
 )
+from sfumato.utility.usefulness import statistics
 
 PLACES = parse_arx("a;ab;*\nb;ab;*\nc;cd;*\nd;cd;*\nunseen;cd;*\n")
 AGES = pa.array([20, 25, 40, 60])
@@ -263,6 +264,17 @@ def test_everything_suppressed() -> None:
     assert (cost.suppressed_rows, cost.suppressed_cells, cost.average_class_size) == (4, 0, 0.0)
     assert cost.discernibility == 16
     assert cost.majority_penalty == 1
+
+
+def test_the_largest_numbers_have_moments(recwarn: pytest.WarningsRecorder) -> None:
+    for largest in (1e300, 8e307):
+        numbers, codes = pa.array([-largest, 0.0, largest]), np.array([0, 1, 2, 2])
+        shown = Ranges(numbers, "huge").published(codes, codes)
+        view = View({"huge": codes}, {"huge": shown})
+        found = statistics(view, {"huge": numbers})["huge"]
+        assert found.mean == found.released_mean == pytest.approx(largest / 4)
+        assert found.deviation == found.released_deviation == pytest.approx(largest * (11**0.5 / 4))
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
 
 
 def test_stars_are_counted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import shlex
 import sqlite3
 import subprocess
@@ -158,6 +159,20 @@ def test_a_table_in_a_file_is_chosen(bench: Running, tmp_path: Path) -> None:
         assert "the file holds no" in str(project.problem)
     bench.follow(bench.post(f"{base}/import", part="staff"))
     assert project.table.columns == ("years",)
+
+
+def test_a_book_of_several_sheets_asks_for_one_in_the_words_of_its_page(
+    bench: Running, tmp_path: Path
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "About"
+    book.create_sheet("Visits")
+    book.save(tmp_path / "book.xlsx")
+    page = bench.follow(bench.post("/open", table=str(tmp_path / "book.xlsx"))).text
+    assert "the file holds 2 sheets: <code>About</code>, <code>Visits</code>. Choose one at" in page
+    assert re.search(r'“Sheet or table” <a href="/p/\w+/import">under “how the file', page)
+    assert "behind #" not in page
 
 
 def test_sheets_and_statistical_files_can_be_opened(bench: Running, tmp_path: Path) -> None:

@@ -448,6 +448,18 @@ def test_every_row_matches_people_of_a_population(
     for wrong in ({"k_map": 12}, {"population": asked["population"]},
                   {"k_map": 12, "population": "/etc/passwd"}, {"target": "nobody"}):  # fmt: skip
         assert bench.post(f"{base}/knowledge", **wrong).status == 400
+    before = opened.choices
+    short = tmp_path / "short.csv"
+    register.drop(columns=["sex", "town"]).to_csv(short, index=False)
+    lacks = "short.csv: there are no columns sex and town, by which rows would be matched."
+    refused = bench.post(f"{base}/knowledge", k_map=12, population=str(short))
+    assert (refused.status, lacks in refused.text, opened.choices) == (400, True, before)
+    opened.decide(replace(before, population=str(short)))  # columns got other roles since
+    refused = bench.post(f"{base}/release")
+    assert (refused.status, lacks in refused.text) == (400, True)
+    assert f'<a href="{base}/knowledge#population">“of the table” under Risk' in refused.text
+    assert f'<a href="{base}/configure">under Configure</a>' in refused.text
+    assert 'id="population"' in bench.get(f"{base}/knowledge").text
     opened.decide(replace(opened.choices, population="/etc/passwd"))  # came with the folder
     for place in ("release", "utility", "lattice"):
         refused = bench.post(f"{base}/{place}", k=5, method="mondrian")

@@ -783,6 +783,14 @@ def test_the_first_look_notices_whose_rows_they_are(tmp_path: Path) -> None:
     project.close()
 
 
+def test_a_figure_that_is_out_of_reach_is_linked_to_its_field(bench: Running, opened: str) -> None:
+    demand = {"k": 5, "alpha": "0.01", "method": "mondrian", **ROLES}
+    bench.follow(bench.post(f"{opened}/configure", **demand))
+    refused = bench.follow(bench.post(f"{opened}/release")).text
+    assert re.search(rf'Ask for <a href="{opened}/risk#alpha">α</a> &gt;= 0\.\d+', refused)
+    assert 'id="alpha"' in bench.follow(bench.get(f"{opened}/risk")).text
+
+
 def test_a_k_that_no_release_can_have_is_called_so(bench: Running, tmp_path: Path) -> None:
     bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
     (project,) = bench.workbench.projects.values()

@@ -200,8 +200,12 @@ def statistics(view: View, values: Mapping[str, pa.Array]) -> dict[str, Statisti
 
 
 def _moments(numbers: Array, share: Array) -> tuple[float, float, float]:
-    mean = float(numbers @ share)
-    spread = math.sqrt(float(((numbers - mean) ** 2) @ share))
+    # By a power of two, which rounds nothing: squares of numbers near the largest have no end.
+    exponent = math.frexp(float(np.abs(numbers).max()))[1]
+    scaled = np.ldexp(numbers, -exponent)
+    mean = float(np.clip(scaled @ share, scaled.min(), scaled.max()))
+    spread = min(math.sqrt(float(((scaled - mean) ** 2) @ share)), float(np.abs(scaled).max()))
+    mean, spread = math.ldexp(mean, exponent), math.ldexp(spread, exponent)
     order = np.argsort(numbers)
     middle = int(np.searchsorted(np.cumsum(share[order]), 0.5 - 1e-12))
     return mean, spread, float(numbers[order][middle])

@@ -515,6 +515,8 @@ class Workbench:
                 "the population is not in the folders that were opened",
                 remedy="Choose another under Risk (who knows what), or name its folder.",
             )
+        if choices.population:
+            choices.match_people()
 
     def _job(self, request: Request) -> Job:
         found = self.jobs.find(request.path_params["number"])

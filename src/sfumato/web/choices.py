@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -19,13 +20,15 @@ import tomli_w
 
 from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.request import Request
-from sfumato.errors import ParameterError, SfumatoError, SourceError
+from sfumato.errors import ParameterError, SfumatoError, SourceError, spell
 from sfumato.fields import parameters
 from sfumato.files import held, keep_only, read_unlinked, write_text
 from sfumato.hierarchy import parse_arx, write_arx
 from sfumato.privacy.closeness import Distance
 from sfumato.privacy.models import ModelFields
+from sfumato.tables import table
 from sfumato.web.hierarchies import EditableHierarchy
+from sfumato.wording import phrase
 
 __all__ = [
     "DEMANDS",
@@ -395,6 +398,20 @@ class Choices(_Demands):  # type: ignore[misc]
             what, remedy = self.gap
             raise ParameterError(what, remedy=remedy)
         return self._told()
+
+    def match_people(self) -> None:
+        """Refuse a population that lacks columns by which rows are looked up in it."""
+        with closing(table(self.population)) as people:
+            lacks = [name for name in self.qi if name not in people.columns]
+        if lacks:
+            raise ParameterError(
+                f"there {'are no columns' if lacks[1:] else 'is no column'} {phrase(lacks)}, by "
+                "which rows would be matched",
+                where=Path(self.population).name,
+                remedy="Choose another table, or none, for the k-map "
+                f"({spell('population', self.population)}), or change the "
+                f"role{'s of these columns' if lacks[1:] else ' of this column'} under Configure.",
+            )
 
     def _told(self) -> dict[str, Any]:
         """The same, whether or not something is missing."""

@@ -463,6 +463,9 @@ _CONTROLS = {
 _FIGURES = ("k", "l", "t", "p", "alpha", "beta", "c")
 """Called the same everywhere."""
 _PLACES = {
+    _CONTROLS["k_map"]: "knowledge#k_map",
+    _CONTROLS["population"]: "knowledge#population",
+    _CONTROLS["target"]: "knowledge#target",
     "under Configure": "configure",
     "under Risk (who knows what)": "knowledge",
     "under Risk": "risk",
@@ -470,6 +473,8 @@ _PLACES = {
     "under Release": "release",
     "under “how the file is read”": "import",
 }
+_LIMITS = r"(?<=Ask for )([klpt]|α|alpha)(?= (?:=|&[lg]t;=) \d)"
+"""Figures that a remedy names, which are asked for under Risk."""
 OTHERWISE = "Choose other columns under Configure, or another method under Utility."
 """What pages offer where nothing of a remedy is left."""
 
@@ -549,6 +554,7 @@ def linked(said: str, number: str) -> Any:
     from markupsafe import Markup
 
     def link(found: re.Match[str]) -> str:
-        return f'<a href="/p/{number}/{_PLACES[found[0]]}">{found[0]}</a>'
+        field = {"α": "alpha"}.get(found[0], found[0])
+        return f'<a href="/p/{number}/{_PLACES.get(found[0], f"risk#{field}")}">{found[0]}</a>'
 
-    return Markup(re.sub("|".join(map(re.escape, _PLACES)), link, quoted(said)))
+    return Markup(re.sub("|".join([_LIMITS, *map(re.escape, _PLACES)]), link, quoted(said)))

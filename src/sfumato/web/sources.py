@@ -431,7 +431,13 @@ class Reading:
         given = {name: value for name, value in self.said().items() if name != "part"}
         with _warned, warnings.catch_warnings(record=True) as noticed:
             warnings.simplefilter("always")
-            opened = table(self.place(source), **given)
+            try:
+                opened = table(self.place(source), **given)
+            except SourceError as error:
+                if self.part or len(parts_of(source)) < 2:
+                    raise
+                remedy = "Choose one at “Sheet or table” under “how the file is read”."
+                raise SourceError(error.what, where=error.where, remedy=remedy) from error
         return opened, tuple(str(one.message) for one in noticed)
 
     def said(self) -> dict[str, Any]:

@@ -308,6 +308,8 @@ def _known(now: Choices, form: Form, tables: Sequence[Path]) -> Choices:
         raise ParameterError("there is no such column", remedy="Choose one of the list.")
     sets = [tuple(n for n in now.qi if n in form.get(f"set-{at}", ())) for at in range(MOST_SETS)]
     chosen = tuple(dict.fromkeys(one for one in sets if one))
+    if population in map(str, tables):
+        replace(now, population=population).match_people()
     return replace(
         now,
         sets=chosen if len(chosen) > 1 else (),
