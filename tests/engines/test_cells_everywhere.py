@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.engines import postgres
 from sfumato.engines.postgres import Postgres
 from sfumato.engines.protocol import Engine
 from sfumato.engines.sql_engine import SQLEngine
@@ -76,14 +77,14 @@ def fetched(kind: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         import psycopg
 
         counting(psycopg.Cursor, "fetchall", len)
-        original = psycopg.Copy.read
+        original = postgres._received
 
-        def read(copy: psycopg.Copy) -> Any:
-            data = original(copy)
-            counted.append(bytes(data).count(b"\n") + bool(data))
-            return data
+        def received(*arguments: Any) -> Generator[Any]:
+            for message in original(*arguments):
+                counted.append(bytes(message).count(b"\n") or 1)
+                yield message
 
-        monkeypatch.setattr(psycopg.Copy, "read", read)
+        monkeypatch.setattr(postgres, "_received", received)
     return counted
 
 

@@ -11,8 +11,8 @@ import base64
 import gzip
 import os
 import re
+import secrets
 import sys
-import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -149,8 +149,11 @@ class Writer:
         text = self.format.kind in ("csv", "tsv")
         self.formulas = sum(map(_is_formula, schema.names)) if text else None
         """Cells of a text file that a spreadsheet would run; None in files of other formats."""
-        self.path = self._temporary()
+        place = Path(destination)
+        self.path = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.partial")
+        # before it is there: whoever interrupts just then leaves nothing behind, either
         self._remove = weakref.finalize(self, removed, self.path)
+        self._create()
         self._held: list[pa.RecordBatch] = []
         self._waiting = self._waiting_text = 0
         self._text = bytearray()
@@ -192,20 +195,16 @@ class Writer:
         if kind is not None:
             self.discard()
 
-    def _temporary(self) -> Path:
-        path = Path(self.destination)
+    def _create(self) -> None:
+        """Make the temporary file, which nobody else can read."""
         try:
-            descriptor, name = tempfile.mkstemp(
-                prefix=f".{path.name[:100]}.", suffix=".partial", dir=path.parent
-            )
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
             raise ParameterError(
                 f"cannot write here: {(error.strerror or str(error)).lower()}",
-                where=str(path.parent),
+                where=str(self.path.parent),
                 remedy="Choose a folder that you can write to and that has space.",
             ) from error
-        os.close(descriptor)
-        return Path(name)
 
     def _open(self) -> None:
         keep = self._open_files.enter_context

@@ -481,7 +481,9 @@ def plan_mask(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     if opened.engine.capabilities.replayable and not opened.rows:
-        raise InputError("the table has no rows to publish", where=opened.name)
+        raise InputError(
+            "the table has no rows to publish", where=opened.name, remedy="Name one that has rows."
+        )
     worth = column_weights(opened, weights)
     names = opened.columns
     pinned = [names.index(name) for name in opened.require(must_publish)]
