@@ -82,10 +82,6 @@ REPEATED = {
     "joint/test_joint_hostile.py": {
         "test_hostile_parties_lead_to_clean_errors[cox, three]": "[cox, three strata]",
     },
-    "papers/test_papers.py": {
-        "test_a_quick_run_stands_on_the_page[motwani-xu]": "[fung-et-al]",
-        "test_what_differs_is_what_always_did[motwani-xu]": "[fung-et-al]",
-    },
     "relational/test_postgres_schema.py": {
         "test_random_houses_are_released_as_in_memory[5]": "[7]",
     },

@@ -74,7 +74,7 @@ LUCK = {"motwani-xu": r"Table 4, .*(ratio|key size)"}
 """Cells whose verdict may be another with so few samples."""
 
 
-LONG = {"miller-campan-truta", "park-shim", "ryger-kardes-wright"}
+LONG = {"miller-campan-truta", "motwani-xu", "park-shim", "ryger-kardes-wright"}
 """Papers whose quick run takes as long as all others together, and more: `make slow` runs them."""
 
 
