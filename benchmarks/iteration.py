@@ -23,7 +23,7 @@ import numpy.typing as npt
 from sfumato.anonymization.methods.lattice import _level_loss, level_groups
 from sfumato.anonymization.problem import Problem, positions_of, sensitive_of
 from sfumato.kernels.compiling import compiled
-from sfumato.privacy.rules import DISTINCT, holds, take_in
+from sfumato.privacy.rules import CLOSE_EQUAL, DISTINCT, holds
 
 __all__ = ["Iterated", "iterated"]
 
@@ -204,8 +204,11 @@ def _narrowed(before, many, found, axis, level, table, starts, looks, labels, sl
 
 
 @compiled
-def _broken(alive, many, found, sizes, weights, sensitive, rules):  # type: ignore[no-untyped-def]
-    """Set the size of every class that breaks a rule beyond k to zero."""
+def _broken(alive, many, found, sizes, weights, sensitive, rules, last):  # type: ignore[no-untyped-def]
+    """Set the size of every class that breaks a rule beyond k to zero.
+
+    Before the last column is chosen, of every class no part of which can keep them.
+    """
     if rules.kinds.shape[0] == 0:
         return
     large = 0
@@ -217,11 +220,32 @@ def _broken(alive, many, found, sizes, weights, sensitive, rules):  # type: igno
     counts = np.zeros((large, rules.offsets[-1]), np.int64)
     for i in range(many):
         c = place[alive[i, 1]]
-        if c >= 0:
-            take_in(alive[i, 0], weights[alive[i, 0]], sensitive, rules, counts[c])
+        for s in range(sensitive.shape[1] if c >= 0 else 0):
+            counts[c, sensitive[alive[i, 0], s]] += weights[alive[i, 0]]
     for c in range(found):
-        if place[c] >= 0 and not holds(sizes[c], counts[place[c]], rules):
+        if place[c] < 0:
+            continue
+        if last or _only_values(rules):
+            good = holds(sizes[c], counts[place[c]], rules)
+        else:
+            good = _may_be_close(counts[place[c]], rules)
+        if not good:
             sizes[c] = 0
+
+
+@compiled
+def _may_be_close(counts, rules):  # type: ignore[no-untyped-def]
+    """Whether k rows of a class that has these values may be as close to all rows as is asked.
+
+    What is too rare in the class to be common enough among k of its rows must be moved there.
+    """
+    for r in range(rules.kinds.shape[0]):
+        moved = 0.0
+        for c in range(rules.offsets[rules.columns[r]], rules.offsets[rules.columns[r] + 1]):
+            moved += max(0.0, rules.reference[c] - counts[c] / rules.k)
+        if moved > rules.values[r] + TIED:
+            return False
+    return True
 
 
 @compiled
@@ -258,7 +282,7 @@ def _look(  # type: ignore[no-untyped-def]
     sizes = np.zeros(found, np.int64)
     for i in range(many):
         sizes[number[i]] += weights[i]
-    _broken(alive, many, found, sizes, weights, sensitive, rules)
+    _broken(alive, many, found, sizes, weights, sensitive, rules, True)
     rows, lost = np.int64(0), 0.0
     for i in range(many):
         released[i] = sizes[number[i]] >= rules.k
@@ -310,9 +334,12 @@ def _climbed(  # type: ignore[no-untyped-def]
 @compiled
 def _step(  # type: ignore[no-untyped-def]
     alive, losses, left, depth, axis, level, last, table, weights, sensitive, starts, looks, labels,
-    prices, rules, slots, number, sizes,
+    prices, rules, slots, number, sizes, least, suppressed, most,
 ):  # fmt: skip
-    """Choose a level of one more column; who then still has company, and what each loses so far."""
+    """Choose a level of one more column; who then still has company, and what each loses so far.
+
+    Nobody, where releasing any of them changes the loss by more than `most`.
+    """
     here, found, bits = left[depth, 0], left[depth, 1], 4
     while (1 << bits) < 2 * here:
         bits += 1
@@ -330,8 +357,11 @@ def _step(  # type: ignore[no-untyped-def]
             alive[depth + 1, after, 0], alive[depth + 1, after, 1] = entry, number[i]
             losses[depth + 1, after] = losses[depth, i] + prices[at + table[entry, axis]]
             after += 1
-    if last or _only_values(rules):
-        _broken(alive[depth + 1], after, found, sizes, weights, sensitive, rules)
+    change = _least(alive[depth + 1], losses[depth + 1], after, weights, least, suppressed, False)
+    if change > most:
+        after = 0
+    elif last or _only_values(rules) or _only_close(rules):
+        _broken(alive[depth + 1], after, found, sizes, weights, sensitive, rules, last)
         after = _without(alive[depth + 1], losses[depth + 1], after, sizes, rules.k)
     left[depth + 1, 0], left[depth + 1, 1] = after, found
 
@@ -342,6 +372,15 @@ def _only_values(rules):  # type: ignore[no-untyped-def]
     only = rules.kinds.shape[0] > 0 and rules.people < 0
     for r in range(rules.kinds.shape[0]):
         only = only and rules.kinds[r] == DISTINCT and rules.k < 4 * rules.values[r]
+    return only
+
+
+@compiled
+def _only_close(rules):  # type: ignore[no-untyped-def]
+    """Whether rules beyond k ask for closeness of values that are equally far from each other."""
+    only = rules.kinds.shape[0] > 0 and rules.people < 0
+    for r in range(rules.kinds.shape[0]):
+        only = only and rules.kinds[r] == CLOSE_EQUAL
     return only
 
 
@@ -376,8 +415,9 @@ def _good_nodes(  # type: ignore[no-untyped-def]
     """The nodes that release enough rows and lose no more than any other; ties are among them.
 
     Levels are chosen column by column. Rows that have too little company on some columns (or too
-    few values, where distinct ones count) have no more on all, so they are suppressed whatever
-    follows; the others lose what they do so far, or are suppressed; and enough must be released.
+    few values, where distinct or close ones count) have no more on all, so they are suppressed
+    whatever follows; the others lose what they do so far, or are suppressed; and enough must be
+    released.
     """
     many, columns = table.shape
     slots = np.empty(4 * many + 16, np.int64)
@@ -398,7 +438,8 @@ def _good_nodes(  # type: ignore[no-untyped-def]
             continue
         _step(
             alive, losses, left, depth, axis, level[depth], last, table, weights, sensitive, starts,
-            looks, labels, prices, rules, slots, number, sizes,
+            looks, labels, prices, rules, slots, number, sizes, least, suppressed,
+            best - nothing + TIED,
         )  # fmt: skip
         bound = nothing + _least(
             alive[depth + 1], losses[depth + 1], left[depth + 1, 0], weights, least, suppressed,

@@ -120,6 +120,8 @@ FEW = 24
 """Rows of a group up to which those near a piece are asked; for larger ones, all it covers."""
 TALLIED = 8_000_000
 """Classes times sensitive values up to which all are tallied while pieces move."""
+ASKED = 256
+"""Steps after which a search with a time limit asks whether there is time left."""
 CLEARED = 400
 """Rows up to which a class that fails its rules is cleared; above, the step is given up."""
 STEP_WORK = 64
@@ -243,17 +245,14 @@ class _Part:
             unit = unit or UNIT * loss / max(int(self.rows.sum()), 1)
             if unit == 0.0:
                 return
-            gained = _anneal(
-                self.world,
-                now,
-                company,
-                problem.rules,
-                counts,
-                self.random.permutation(pieces),
-                unit,
-                hot * cooling ** (turn * pieces) * max(problem.rules.k / WARM, 1.0),
-                cooling,
-            )
+            heat = hot * cooling ** (turn * pieces) * max(problem.rules.k / WARM, 1.0)
+            turns, gained = self.random.permutation(pieces), 0.0
+            some = pieces if problem.budget.seconds is None else ASKED
+            for at in range(0, pieces, some):
+                if at and problem.budget.spent():
+                    break
+                given = (self.world, now, company, problem.rules, counts, turns[at : at + some])
+                gained += _anneal(*given, unit, heat * cooling**at, cooling)
             self.groups = now.pieces[:, 2].copy()
             yield gained
 

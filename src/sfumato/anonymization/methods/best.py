@@ -30,12 +30,13 @@ import numpy as np
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods import mondrian
-from sfumato.anonymization.methods.annealing import PASSES, STEP_WORK, improve
+from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
+    SHARED,
     covering_groups,
-    descending_groups,
     level_groups,
+    placed,
 )
 from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import PRICE, prices_of
@@ -53,6 +54,7 @@ from sfumato.budget import Budget, each
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.hierarchy.tree import Array
+from sfumato.privacy.rules import compares
 
 __all__ = ["solve"]
 
@@ -72,14 +74,24 @@ QUICKLY_PROVEN = 400
 """Nodes of a lattice up to which a start is compared with what rows lose at least by themselves:
 that takes a fraction of a round."""
 WORTH = 0.95
-"""Share of what the best start loses below which one that leaves rows out is searched from, too."""
+"""Share of what the best start loses below which another is searched from, too: one that leaves
+rows out, or one that was improved a little."""
 BOUNDS = ("none", "lp")
 SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-STARTING = 0.3
-"""Share of a time limit that may go into the start."""
+ENDING, MOST_ENDING = (0.005, 1e-6), 0.1
+"""Seconds, and seconds a row, that are needed after a search; and most of a time limit for it."""
+STARTING = 0.8
+"""Share of the time left that may go into a start: before the first has ended, no search is worth
+its beginning."""
+BEGINNING = 2e-5
+"""Seconds a piece, of a part, below which no search begins: it would end before it gained."""
+PLACING = 3e-7
+"""Seconds for each entry and each group that it may join, as far as a time limit is concerned."""
+TRIED = 4
+"""Passes after which a search from Mondrian is compared with the other starts."""
 CLUSTERED = 8_000
 """Entries up to which k-member clustering is one of the starts: its time grows with the square.
 Tables that are so large that it cuts them into parts have it as a start again."""
@@ -108,7 +120,9 @@ def solve(problem: Problem) -> Solution:
     if bound not in BOUNDS:
         raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
     if bound == "none":
-        return _searched(problem)
+        left = problem.budget.remaining  # without what is needed to end
+        share = 1 - min(MOST_ENDING, (ENDING[0] + ENDING[1] * problem.rows) / left) if left else 1.0
+        return _searched(replace(problem, budget=problem.budget.part(share)))
     refused = _unbounded(problem)
     if most_left_out(problem):
         refused = ("the bound does not cover rows that may be left out", "Give one of both.")
@@ -120,8 +134,11 @@ def solve(problem: Problem) -> Solution:
 
 def _searched(problem: Problem) -> Solution:
     blocks = allowed_blocks(problem)
-    starts = _starts(problem, blocks, _loss(problem))
-    company = _with_company(problem, blocks, min(loss for loss, _ in starts.values()))
+    found = _starts(problem, blocks, _loss(problem))
+    starts = {name: start for name, start in found.items() if name != "company"}
+    if problem.budget.spent() and not compares(problem.rules):
+        return _improved(problem, blocks, found)
+    company = _worth_leaving_out(problem, found)
     if company is None:
         return _improved(problem, blocks, starts)
     options = {name: x for name, x in problem.options.items() if name != "suppression_limit"}
@@ -139,31 +156,26 @@ def _searched(problem: Problem) -> Solution:
     return lifted(replace(some, details={**some.details, **losses}, left_out=out), company, problem)
 
 
-def _with_company(problem: Problem, blocks: Blocks, known: float) -> Array | None:
+def _worth_leaving_out(problem: Problem, starts: dict[str, tuple[float, Search]]) -> Array | None:
     """Entries that find company on some levels, where leaving out the others is worth a search.
 
     It is where they are no more than allowed, and where this start loses clearly less than others.
     """
-    most = most_left_out(problem)
-    if not most or problem.people is not None or problem.person is not None:
+    if "company" not in starts:
         return None
-    groups = covering_groups(replace(problem, budget=problem.budget.part(STARTING)), blocks)
-    kept: Array = groups >= 0
-    out = int(problem.counts[~kept].sum())
-    if not 0 < out <= most or out == problem.rows:
-        return None
-    lost = Search(problem, blocks, groups, _loss(problem)).loss() / _cells(problem)
-    return kept if lost + out / problem.rows < WORTH * known else None
+    lost, search = starts["company"]
+    known = min(loss for name, (loss, _) in starts.items() if name != "company")
+    return np.diff(search.first_piece) > 0 if lost < WORTH * known else None
 
 
 def _improved(
     problem: Problem, blocks: Blocks, starts: dict[str, tuple[float, Search]]
 ) -> Solution:
     """The best start, improved round by round."""
-    start = min(starts, key=lambda name: starts[name][0])
-    before, search = starts[start]
-    after, rounds, finished, pace = before, 0, None, 0.0
-    while rounds < _rounds(problem) and not problem.budget.spent():
+    start, search = _chosen(problem, starts)
+    before, after = starts[start][0], search.loss() / _cells(problem)
+    rounds, finished, pace = 0, None, 0.0
+    while rounds < _rounds(problem) and not _too_late(problem, search):
         finished = _nothing_left(problem, blocks, after, rounds)
         if finished:
             break
@@ -181,6 +193,33 @@ def _improved(
         **({"finished": finished} if finished else {}),
     }
     return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+
+
+def _too_late(problem: Problem, search: Search) -> bool:
+    """Whether there is no time left in which a search could gain anything."""
+    budget = problem.budget
+    if not budget.spent() and budget.remaining < BEGINNING * min(len(search.entry), PART):
+        budget.stopped_by = "time"
+    return budget.spent()
+
+
+def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[str, Search]:
+    """The start that a search begins at.
+
+    Where more is asked than company, the large classes of lattice-descending recoding are hard to
+    improve. So the small ones of Mondrian are improved a little: if they then lose clearly less
+    than any start does, the search goes on from there.
+    """
+    best = min(starts, key=lambda name: starts[name][0])
+    known, search = starts[best]
+    asked = len(problem.rules.kinds) and _rounds(problem)
+    if asked and best != "mondrian" and "mondrian" in starts and not _too_late(problem, search):
+        tried = copy.copy(starts["mondrian"][1])
+        tried.groups = tried.groups.copy()
+        improve(tried, problem.seed, TRIED)
+        if tried.loss() / _cells(problem) < WORTH * known:
+            return "mondrian", tried
+    return best, search
 
 
 def _runs(problem: Problem, search: Search) -> int:
@@ -273,24 +312,45 @@ def _bounded(problem: Problem, found: Solution) -> Solution:
 
 
 def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:
-    """Loss of each start, and the search that begins there."""
+    """Loss of each start, and the search that begins there.
+
+    That of *company* leaves rows out, and loses them whole.
+    """
     found: dict[str, tuple[float, Search]] = {}
     for name, groups in _groupings(problem, blocks, loss):
         search = Search(problem, blocks, groups, loss)
-        found[name] = (search.loss() / _cells(problem), search)
-        if problem.budget.spent():
+        out = problem.rows - int(search.rows.sum()) if name == "company" else 0
+        found[name] = (search.loss() / _cells(problem) + out / problem.rows, search)
+        if problem.budget.spent() and (name != "company" or not compares(problem.rules)):
             break
     return found
 
 
 def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[str, Array]]:
-    problem.budget.progress("cutting")
-    plain = replace(problem, options={}, budget=problem.budget.part(STARTING))
-    yield "mondrian", mondrian.solve(plain).groups
-    yield "lattice", descending_groups(plain, blocks)
-    if not CLUSTERED < len(blocks.order) <= EXACT:
+    """The starts, first those that lose least for the time they take."""
+    plain = replace(problem, options={})
+    if len(blocks.order) >= SHARED:
+        yield "mondrian", _cut(plain)
+    brief = replace(plain, budget=problem.budget.part(STARTING))
+    covered = covering_groups(brief, blocks)
+    out = int(problem.counts[covered < 0].sum())
+    alone = problem.people is None and problem.person is None
+    if alone and 0 < out <= most_left_out(problem) and out < problem.rows:
+        yield "company", covered
+    placing = PLACING * (covered < 0).sum() * (covered.max(initial=0) + 1)
+    if placing <= problem.budget.remaining:
+        yield "lattice", placed(plain, blocks, covered)
+    if len(blocks.order) < SHARED:
+        yield "mondrian", _cut(plain)
+    trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
+    if not trees and not CLUSTERED < len(blocks.order) <= EXACT:
         problem.budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
+
+
+def _cut(problem: Problem) -> Array:
+    problem.budget.progress("cutting")
+    return mondrian.solve(replace(problem, budget=problem.budget.part(STARTING))).groups
 
 
 def _loss(problem: Problem) -> str:

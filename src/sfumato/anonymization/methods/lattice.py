@@ -11,8 +11,10 @@ k-anonymity) with levels in the place of sets of columns.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Sequence
-from math import prod
+from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -29,20 +31,34 @@ from sfumato.anonymization.problem import (
     positions_of,
     sensitive_of,
 )
-from sfumato.budget import spans, together, usable_threads
+from sfumato.budget import Budget, spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import compiled
-from sfumato.privacy.rules import Rules, clear, enough, holds, take_in
+from sfumato.kernels.compiling import always_compiled, compiled
+from sfumato.privacy.rules import (
+    CLOSE_EQUAL,
+    DISTINCT,
+    PERSONS,
+    Rules,
+    clear,
+    enough,
+    holds,
+    take_in,
+)
 
-__all__ = ["covering_groups", "descending_groups", "level_groups", "nodes_by_loss", "solve"]
+__all__ = ["covering_groups", "level_groups", "nodes_by_loss", "placed", "solve"]
 
 MOST_NODES = 20_000
 """Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
 PASSES = 24
 """Steps in which the loss limit rises."""
 ROUNDING = 1e-9
-WORK = 5_000_000
+LOOKED_AHEAD, LEAST_LOOK = 1 << 20, 64
+"""Entries times visits in all, and visits of a pass, from which on somebody looks which of them are
+worth it."""
+UNHELPFUL = 3
+"""Passes in which nobody looks after more than half of the visits were worth it."""
+WORK = 1_000_000
 """Entries looked at, summed over nodes, before somebody asks whether there is time left."""
 SHARED = 1 << 17
 """Entries from which on they are dealt into shares …"""
@@ -58,13 +74,8 @@ def solve(problem: Problem) -> Solution:
     When the time is over, only a few of the nodes that are left are visited.
     """
     blocks = allowed_blocks(problem)
-    groups = descending_groups(problem, blocks)
+    groups = placed(problem, blocks, covering_groups(problem, blocks))
     return grouped(problem, groups, stopped_by=problem.budget.stopped_by)
-
-
-def descending_groups(problem: Problem, blocks: Blocks) -> Array:
-    """Group of every entry, -1 outside of the blocks."""
-    return _placed(problem, positions_of(problem), blocks, covering_groups(problem, blocks))
 
 
 def covering_groups(problem: Problem, blocks: Blocks) -> Array:
@@ -95,20 +106,56 @@ def covering_groups(problem: Problem, blocks: Blocks) -> Array:
         marks,
         np.concatenate([price for column in prices for price in column]),
     )
-    uncovered, group, at = blocks.order.copy(), 0, 0
-    while at < len(nodes) and len(uncovered):
-        problem.budget.progress("descending the lattice", at / len(nodes))
-        turn = np.arange(at, min(at + 1 + WORK // len(uncovered), len(nodes)))
-        if problem.budget.spent():
-            turn = np.unique(np.linspace(at, len(nodes) - 1, HURRIED).astype(np.int64))
-        given = (lattice, uncovered, nodes[turn], limits[turn], problem.rules, groups, group)
-        if len(uncovered) < SHARED:
-            group, left = _descend(*given)
-        else:
-            group, left = _descend_in_shares(*given, problem.budget.threads)
-        uncovered = uncovered[:left]
-        at = int(turn[-1]) + 1
+    rules = problem.rules._replace(k=_least_rows(problem.rules))
+    # whatever fails such rules fails them with fewer rows, too
+    once = bool(np.isin(rules.kinds, (DISTINCT, PERSONS)).all())
+    ahead = cache(lambda: _Ahead(lattice, levels, prices, rules.k, problem.budget))
+    uncovered, group, blind = blocks.order.copy(), 0, 0
+    if len(nodes) * len(uncovered) < LOOKED_AHEAD or limits[-1] == np.inf:
+        blind = len(nodes)
+    ends = np.flatnonzero(np.append(limits[1:] != limits[:-1], True)) + 1
+    for begin, end in pairwise([0, *ends]):
+        before = limits[begin - 1] - 2 * ROUNDING if begin and once else -np.inf
+        turn, blind = np.arange(begin, end), blind - 1
+        if blind < 0 and len(turn) >= LEAST_LOOK and 0 < len(uncovered) < SHARED:
+            promising = ahead().promising(uncovered, nodes[turn], before, limits[begin])
+            blind = UNHELPFUL if 2 * promising.sum() > len(turn) else 0
+            turn = turn[promising]
+        while len(turn) and len(uncovered):
+            problem.budget.progress("descending the lattice", turn[0] / len(nodes))
+            some = turn[: 1 + WORK // len(uncovered)]
+            if problem.budget.spent():
+                some = np.unique(np.linspace(turn[0], len(nodes) - 1, HURRIED).astype(np.int64))
+            given = (
+                lattice, uncovered, nodes[some], before, limits[some], rules, groups, group,
+            )  # fmt: skip
+            if len(uncovered) < SHARED:
+                group, left = _descend(*given)
+            else:
+                group, left = _descend_in_shares(*given, problem.budget.threads)
+            uncovered, turn = uncovered[:left], turn[len(some) :]
+            if problem.budget.stopped_by:
+                return groups
     return groups
+
+
+def _least_rows(rules: Rules) -> int:
+    """How many rows a class has at least that satisfies all rules.
+
+    As many as it needs different values: so that those it lacks are not too common in the table,
+    where closeness is asked.
+    """
+    least = rules.k
+    if rules.people >= 0 or rules.mapped >= 0:
+        return least
+    for kind, column, value in zip(rules.kinds, rules.columns, rules.values, strict=True):
+        if kind == DISTINCT:
+            least = max(least, math.ceil(value))
+        elif kind == CLOSE_EQUAL:
+            shares = rules.reference[rules.offsets[column] : rules.offsets[column + 1]]
+            lacking = 1.0 - np.cumsum(np.sort(shares)[::-1])
+            least = max(least, 1 + int((lacking > value + ROUNDING).sum()))
+    return least
 
 
 def level_groups(shape: Shape) -> list[Array]:
@@ -167,7 +214,7 @@ def _spread(losses: list[list[float]]) -> list[list[int]]:
         [level for level, loss in enumerate(column) if not level or loss > column[level - 1]]
         for column in losses
     ]
-    while prod(map(len, kept)) > MOST_NODES:
+    while math.prod(map(len, kept)) > MOST_NODES:
         gaps = [
             (losses[axis][column[at + 1]] - losses[axis][column[at - 1]], axis, at)
             for axis, column in enumerate(kept)
@@ -193,7 +240,7 @@ def _visits(prices: list[list[Array]], random: np.random.Generator) -> tuple[Arr
         [(low + high) / 2 for low, high in zip(*column, strict=True)]
         for column in zip(least, most, strict=True)
     ]
-    if prod(map(len, prices)) > MOST_NODES:
+    if math.prod(map(len, prices)) > MOST_NODES:
         nodes = _drawn(middle, random)
         return nodes, np.full(len(nodes), np.inf)
     nodes = _all_nodes(middle)
@@ -275,11 +322,14 @@ def _marks(levels: list[list[Array]], random: np.random.Generator) -> tuple[Arra
     return np.concatenate(marks), starts
 
 
-def _placed(problem: Problem, table: Array, blocks: Blocks, groups: Array) -> Array:
-    """Give what is still uncovered to the groups of its block that it hurts least."""
+def placed(problem: Problem, blocks: Blocks, groups: Array) -> Array:
+    """The same groups after what is still uncovered joined those of its block that it hurts least.
+
+    -1 outside of the blocks.
+    """
     if not (groups[blocks.order] < 0).any():
         return groups
-    prices = prices_of(problem)
+    table, groups, prices = positions_of(problem), groups.copy(), prices_of(problem)
     sensitive = sensitive_of(problem)
     next_group = int(groups.max(initial=-1)) + 1
     for block in range(blocks.count):
@@ -326,10 +376,221 @@ class _Lattice(NamedTuple):
     prices: Array
 
 
+class _Ahead:
+    """Looks which nodes have classes of enough rows, before they are visited.
+
+    Levels are chosen column by column: entries that have too little company on some columns have
+    no more on all, and those that lose too much or too little on some may do so on all. So most
+    nodes are passed over together with many others.
+    """
+
+    def __init__(
+        self,
+        lattice: _Lattice,
+        levels: list[list[Array]],
+        prices: list[list[Array]],
+        k: int,
+        budget: Budget,
+    ) -> None:
+        self.lattice, self.budget, self.k = lattice, budget, k
+        heights = np.array([len(column) for column in levels])
+        # columns whose first step loses much come first
+        steps = [-float(column[min(1, len(column) - 1)].mean()) for column in prices]
+        self.order = np.argsort(steps, kind="stable")
+        self.heights = heights[self.order]
+        self.strides = np.append(np.cumprod(self.heights[:0:-1])[::-1], 1).astype(np.int64)
+        named = [[np.unique(level, return_inverse=True)[1] for level in one] for one in levels]
+        self.labels = np.concatenate([level for column in named for level in column])
+        self.starts, self.looks = lattice.starts[self.order], np.ones_like(lattice.starts)
+        for at, axis in enumerate(self.order):
+            looks = [level.max(initial=0) + 1 for level in named[axis]]
+            self.looks[at, : len(looks)] = looks
+        self.entries = _Known(*np.zeros((3, 0)))
+        self.least, self.most = (
+            [reduce(column) for column in prices]
+            for reduce in (np.minimum.reduce, np.maximum.reduce)
+        )
+        # what entries lose on a level at least and at most, and on all columns that follow
+        self.ends = np.zeros((2, len(levels) + 1, self.heights.max() + 1))
+        for at, axis in enumerate(self.order):
+            self.ends[0, at, : len(prices[axis])] = [price.min() for price in prices[axis]]
+            self.ends[1, at, : len(prices[axis])] = [price.max() for price in prices[axis]]
+        for at in range(len(levels) - 1, -1, -1):
+            axis = self.order[at]
+            self.ends[0, at, -1] = self.ends[0, at + 1, -1] + self.least[axis].min()
+            self.ends[1, at, -1] = self.ends[1, at + 1, -1] + self.most[axis].max()
+
+    def _known(self, uncovered: Array) -> _Known:
+        axes = self.order
+        table = np.ascontiguousarray(self.lattice.table[uncovered].T[axes])
+        rest = np.zeros((2, len(axes) + 1, len(uncovered)))
+        for at in range(len(axes) - 1, -1, -1):
+            rest[0, at] = rest[0, at + 1] + self.least[axes[at]][table[at]]
+            rest[1, at] = rest[1, at + 1] + self.most[axes[at]][table[at]]
+        return _Known(table, self.lattice.weights[uncovered], rest)
+
+    def promising(self, uncovered: Array, nodes: Array, before: float, limit: float) -> Array:
+        """Which of these nodes may have classes to take: all of them where looking takes longer.
+
+        Parameters
+        ----------
+        before, limit
+            The limits on the loss of the last pass and of this one.
+        """
+        many, axes = len(uncovered), self.order
+        if len(self.entries.weights) != many:  # entries are taken away and never come back
+            self.entries = self._known(uncovered)
+        state = _Looking(
+            alive=np.tile(np.arange(many, dtype=np.int32), (len(axes) + 1, 1)),
+            classes=np.zeros((len(axes) + 1, many), np.int64),
+            losses=np.zeros((len(axes) + 1, many)),
+            left=np.full((len(axes) + 1, 2), (many, 1)),
+            level=np.full(len(axes), -1),
+            depth=np.zeros(1, np.int64),
+            found=np.zeros(int(np.prod(self.heights)), dtype=np.bool_),
+        )
+        window = (before, limit + ROUNDING)
+        while not self.budget.spent():
+            if _look_ahead(
+                *self.entries, self.starts, self.looks, self.labels, self.lattice.prices,
+                self.heights, self.strides, *window, self.k, WORK, self.ends, state,
+            ):  # fmt: skip
+                return state.found[nodes[:, axes] @ self.strides]
+        return np.ones(len(nodes), dtype=bool)
+
+
+class _Known(NamedTuple):
+    """What is known of uncovered entries: positions by axis, rows, and what each loses at least and
+    at most on the columns that follow."""
+
+    table: Array
+    weights: Array
+    rest: Array
+
+
+class _Looking(NamedTuple):
+    """How far a look ahead is.
+
+    Attributes
+    ----------
+    alive, classes, losses
+        After so many columns: the entries that may be taken, who looks alike, and what each loses.
+    left
+        After so many columns: how many entries, and how many classes.
+    level, depth
+        The levels chosen so far, and of how many columns.
+    found
+        The nodes with classes of enough rows.
+    """
+
+    alive: Array
+    classes: Array
+    losses: Array
+    left: Array
+    level: Array
+    depth: Array
+    found: Array
+
+
+@always_compiled
+def _look_ahead(  # type: ignore[no-untyped-def]
+    table, weights, rest, starts, looks, labels, prices, heights, strides, low, high, k, work,
+    ends, now,
+):  # fmt: skip
+    """Go on through the nodes that have classes of k rows which lose more than `low`, up to `high`.
+
+    Whether it came to the end; it goes past so many entries at most.
+    """
+    columns, many = table.shape
+    bits = 4
+    while (1 << bits) < 2 * many:
+        bits += 1
+    mask = (1 << bits) - 1
+    owner, name, stamp = np.zeros(mask + 1, np.int64), np.zeros(mask + 1, np.int64), np.int64(0)
+    turn = np.zeros(mask + 1, np.int64)
+    cell, sizes, renamed = (
+        np.empty(many, np.int64),
+        np.zeros(many, np.int64),
+        np.empty(many, np.int64),
+    )
+    alive, classes, losses, left, level = now.alive, now.classes, now.losses, now.left, now.level
+    depth, lost = now.depth[0], np.zeros((2, columns + 1))
+    for z in range(depth):
+        lost[0, z + 1] = lost[0, z] + ends[0, z, level[z]]
+        lost[1, z + 1] = lost[1, z] + ends[1, z, level[z]]
+    while depth >= 0 and work > 0:
+        level[depth] += 1
+        if level[depth] == heights[depth]:
+            level[depth] = -1
+            depth -= 1
+            continue
+        lost[0, depth + 1] = lost[0, depth] + ends[0, depth, level[depth]]
+        lost[1, depth + 1] = lost[1, depth] + ends[1, depth, level[depth]]
+        if lost[0, depth + 1] + ends[0, depth + 1, -1] > high:
+            continue
+        if lost[1, depth + 1] + ends[1, depth + 1, -1] <= low:
+            continue
+        here, values, at = left[depth, 0], looks[depth, level[depth]], starts[depth, level[depth]]
+        direct, last = left[depth, 1] * values <= mask + 1, depth == columns - 1
+        work -= here
+        stamp += 1
+        kept, found, enough = 0, 0, False
+        for i in range(here):
+            entry = alive[depth, i]
+            position = table[depth, entry]
+            loss = losses[depth, i] + prices[at + position]
+            if loss + rest[0, depth + 1, entry] > high or loss + rest[1, depth + 1, entry] <= low:
+                continue
+            look = classes[depth, i] * values + labels[at + position]
+            place = look
+            if not direct:
+                mixed = np.uint64(look) * np.uint64(0x9E3779B97F4A7C15)
+                place = np.int64(mixed >> np.uint64(20)) & mask
+                while turn[place] == stamp and owner[place] != look:
+                    place = (place + 1) & mask
+            if turn[place] != stamp:
+                turn[place], owner[place], name[place] = stamp, look, found
+                sizes[found] = 0
+                found += 1
+            number = name[place]
+            sizes[number] += weights[entry]
+            enough = enough or sizes[number] >= k
+            if last and enough:
+                break
+            alive[depth + 1, kept], losses[depth + 1, kept], cell[kept] = entry, loss, number
+            kept += 1
+        if not enough:
+            continue
+        if last:
+            node = 0
+            for z in range(columns):
+                node += level[z] * strides[z]
+            now.found[node] = True
+            continue
+        after = 0
+        for c in range(found):
+            renamed[c] = after
+            after += sizes[c] >= k
+        left[depth + 1, 1], after = after, 0
+        for i in range(kept):
+            if sizes[cell[i]] >= k:
+                alive[depth + 1, after], losses[depth + 1, after] = (
+                    alive[depth + 1, i],
+                    losses[depth + 1, i],
+                )
+                classes[depth + 1, after] = renamed[cell[i]]
+                after += 1
+        left[depth + 1, 0] = after
+        depth += 1
+    now.depth[0] = depth
+    return depth < 0
+
+
 def _descend_in_shares(
     lattice: _Lattice,
     uncovered: Array,
     nodes: Array,
+    before: float,
     limits: Array,
     rules: Rules,
     groups: Array,
@@ -358,7 +619,7 @@ def _descend_in_shares(
         together(_deal, [(keys, *run, row, dealt, order) for run, row in dealing])
         ends = np.append(0, np.cumsum(tallies.sum(axis=0)))
         shares = [ends[low : high + 1] for low, high in spans(1 << SHARE_BITS, threads)]
-        given = (lattice, uncovered, node, limit, dealt, order)
+        given = (lattice, uncovered, node, before, limit, dealt, order)
         together(_find_company, [(*given, share, rules, taken) for share in shares])
         group, many = _name_taken(uncovered[:many], taken, groups, group)
     return group, many
@@ -414,10 +675,10 @@ def _number_keys(keys, slots, number):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, taken):  # type: ignore[no-untyped-def]
+def _find_company(lattice, uncovered, node, before, limit, keys, order, starts, rules, taken):  # type: ignore[no-untyped-def]
     """Who finds company at a node, share by share: the first of an entry's class, or -1.
 
-    A class is taken if it holds and loses no more than the limit.
+    A class is taken if it holds and loses more than before, and no more than the limit.
     """
     table, weights, sensitive = lattice.table, lattice.weights, lattice.sensitive
     levels, prices = lattice.starts, lattice.prices
@@ -452,7 +713,7 @@ def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, t
                 entry, price = uncovered[name[c]], 0.0
                 for axis in range(table.shape[1]):
                     price += prices[levels[axis, node[axis]] + table[entry, axis]]
-                if price <= limit:
+                if before < price <= limit:
                     continue
             name[c] = -1
         if rules.kinds.shape[0]:
@@ -465,6 +726,11 @@ def _find_company(lattice, uncovered, node, limit, keys, order, starts, rules, t
                     continue
                 clear(rules, counts)
                 member = first[c]
+                while member >= 0 and rules.people < 0:  # as `take_in` does, without a call
+                    entry = uncovered[order[begin + member]]
+                    for s in range(sensitive.shape[1]):
+                        counts[sensitive[entry, s]] += weights[entry]
+                    member = following[member]
                 while member >= 0 and not enough(rules, counts):
                     entry = uncovered[order[begin + member]]
                     take_in(entry, weights[entry], sensitive, rules, counts)
@@ -496,12 +762,12 @@ def _name_taken(uncovered, taken, groups, group):  # type: ignore[no-untyped-def
 
 
 @compiled(most=1 << 17)
-def _descend(lattice, uncovered, nodes, limits, rules, groups, group):  # type: ignore[no-untyped-def]
+def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  # type: ignore[no-untyped-def]
     """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
 
-    `nodes` are rows of levels; at a node only classes that lose no more than its limit are taken.
-    The first has the number `group`. Returns that of the next, and how many entries are left,
-    which then are the first of `uncovered`.
+    `nodes` are rows of levels; at a node only classes that lose more than `before`, and no more
+    than its limit, are taken. The first has the number `group`. Returns that of the next, and how
+    many entries are left, which then are the first of `uncovered`.
     """
     many = uncovered.shape[0]
     keys = np.empty(many, np.uint64)
@@ -517,6 +783,8 @@ def _descend(lattice, uncovered, nodes, limits, rules, groups, group):  # type: 
         starts[1] = many
         levels = nodes[node]
         _fill_keys(lattice, uncovered, levels, 0, many, keys)
-        _find_company(lattice, uncovered, levels, limits[node], keys, order, starts, rules, taken)
+        _find_company(
+            lattice, uncovered, levels, before, limits[node], keys, order, starts, rules, taken
+        )
         group, many = _name_taken(uncovered[:many], taken, groups, group)
     return group, many
