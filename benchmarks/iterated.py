@@ -174,9 +174,9 @@ def _measured(side: str, cells: Iterable[Cell], end: float) -> dict[Cell, Facts]
         limit = {"iteration": PATIENCE, "best": math.inf}.get(side, math.nan)
         if side == "quarter":
             limit = theirs[cell]["cpu"] / 4
-        if cell[:2] not in warm:
-            warm.add(cell[:2])
-            answer(posed(*cell), WARMING)  # what is compiled or loaded once is there already
+        if side == "quarter" or cell[:2] not in warm:
+            warm.add(cell[:2])  # what is compiled or loaded once is there already
+            answer(posed(*cell), min(limit, WARMING))
         known[cell] = {"cell": cell, **answer(posed(*cell), limit)}
         print(side, *cell, known[cell], flush=True)
         with file.open("a") as lines:

@@ -306,6 +306,32 @@ def test_a_descent_out_of_time_visits_few_nodes(monkeypatch):
     assert np.bincount(hurried.groups, weights=problem.counts).min() >= 7
 
 
+@pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}])
+def test_looking_ahead_passes_over_visits_that_take_nothing(monkeypatch, rules):
+    random = np.random.default_rng(17)
+    table = crowd(random, 400)
+    told = {"sensitive": ["illness"], **rules} if rules else {}
+    asked = {"qi": table.column_names[:3], "k": 6, "method": "lattice", "hierarchies": TREES}
+    problem = prepare(
+        opened := sf.table(table), Request.of({**asked, **told}).opened(opened), Budget()
+    )
+    visited, descend = [], lattice._descend
+
+    def counted(*given):
+        visited[-1] += len(given[2])
+        return descend(*given)
+
+    monkeypatch.setattr(lattice, "_descend", counted)
+    found = []
+    for from_on in (1 << 60, 0):
+        monkeypatch.setattr(lattice, "LOOKED_AHEAD", from_on)
+        monkeypatch.setattr(lattice, "LEAST_LOOK", 1)
+        visited.append(0)
+        found.append(lattice.solve(problem).groups)
+    assert (found[0] == found[1]).all()
+    assert visited[1] < visited[0]
+
+
 def crowd(random, rows):
     """Three quasi-identifiers of different kinds, an illness, and who it is."""
     return (

@@ -1,7 +1,7 @@
 """The best grouping that a given time finds: start from the best of the others, then improve.
 
-The start is the least lossy of Mondrian, lattice-descending recoding and, where it does not take
-too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
+The start is the least lossy of lattice-descending recoding, Mondrian and, where some column has no
+tree and it does not take too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
 and within all boundaries. Without a time limit it makes one round, or as many as were asked for;
 with one it goes on, each round slower than the last, until the time is over or it is proven that
 nothing is left to gain. Whenever it is stopped, the best so far is the answer. Where rows may be
@@ -81,15 +81,15 @@ SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-ENDING, MOST_ENDING = (0.005, 1e-6), 0.1
+ENDING, MOST_ENDING = (0.003, 3e-7), 0.25
 """Seconds, and seconds a row, that are needed after a search; and most of a time limit for it."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
 BEGINNING = 2e-5
 """Seconds a piece, of a part, below which no search begins: it would end before it gained."""
-PLACING = 3e-7
-"""Seconds for each entry and each group that it may join, as far as a time limit is concerned."""
+PLACING = 1e-4
+"""Seconds for each entry that a descent leaves over, as far as a time limit is concerned."""
 TRIED = 4
 """Passes after which a search from Mondrian is compared with the other starts."""
 CLUSTERED = 8_000
@@ -136,11 +136,12 @@ def _searched(problem: Problem) -> Solution:
     blocks = allowed_blocks(problem)
     found = _starts(problem, blocks, _loss(problem))
     starts = {name: start for name, start in found.items() if name != "company"}
-    if problem.budget.spent() and not compares(problem.rules):
-        return _improved(problem, blocks, found)
     company = _worth_leaving_out(problem, found)
-    if company is None:
+    late = _too_late(problem, min(starts.values(), key=lambda start: start[0])[1])
+    if company is None or (late and compares(problem.rules)):
         return _improved(problem, blocks, starts)
+    if late:
+        return _improved(problem, blocks, found)
     options = {name: x for name, x in problem.options.items() if name != "suppression_limit"}
     fewer = only(replace(problem, options=options), company)
     some = _searched(replace(fewer, budget=problem.budget.part(SEARCHING)))
@@ -321,30 +322,36 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
         search = Search(problem, blocks, groups, loss)
         out = problem.rows - int(search.rows.sum()) if name == "company" else 0
         found[name] = (search.loss() / _cells(problem) + out / problem.rows, search)
-        if problem.budget.spent() and (name != "company" or not compares(problem.rules)):
-            break
     return found
 
 
 def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[str, Array]]:
-    """The starts, first those that lose least for the time they take."""
-    plain = replace(problem, options={})
-    if len(blocks.order) >= SHARED:
+    """The starts, first those that lose least for the time they take.
+
+    Where time is over before lattice-descending recoding has ended, Mondrian still follows: it is
+    quick, and loses less than what was begun.
+    """
+    plain, budget = replace(problem, options={}), problem.budget
+    if large := len(blocks.order) >= SHARED:
         yield "mondrian", _cut(plain)
-    brief = replace(plain, budget=problem.budget.part(STARTING))
+        if budget.spent():
+            return
+    brief = replace(plain, budget=budget.part(STARTING))
     covered = covering_groups(brief, blocks)
-    out = int(problem.counts[covered < 0].sum())
+    good, left = brief.budget.stopped_by is None, covered < 0
+    out = int(problem.counts[left].sum())
     alone = problem.people is None and problem.person is None
     if alone and 0 < out <= most_left_out(problem) and out < problem.rows:
         yield "company", covered
-    placing = PLACING * (covered < 0).sum() * (covered.max(initial=0) + 1)
-    if placing <= problem.budget.remaining:
+    if PLACING * left.sum() <= budget.remaining:
         yield "lattice", placed(plain, blocks, covered)
-    if len(blocks.order) < SHARED:
+    else:
+        good = False
+    if not large and not (good and budget.spent()):
         yield "mondrian", _cut(plain)
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
-    if not trees and not CLUSTERED < len(blocks.order) <= EXACT:
-        problem.budget.progress("clustering")
+    if not (trees or CLUSTERED < len(blocks.order) <= EXACT or budget.spent()):
+        budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
 
 

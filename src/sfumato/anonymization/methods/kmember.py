@@ -53,7 +53,6 @@ from sfumato.privacy.rules import (
     clear,
     forget,
     holds,
-    only_more_helps,
     take_in,
 )
 
@@ -133,6 +132,8 @@ def _part_size(problem: Problem) -> int | None:
     return given
 
 
+TALLIED = 8_000_000
+"""Groups times sensitive values up to which all groups are tallied while leftovers are placed."""
 TRIES = 16
 """Groups that are asked to take a leftover before it goes to the pile."""
 
@@ -313,12 +314,26 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
 
 
 @compiled
-def _joins(entry, group, weights, sensitive, members, groups, sizes, first, counts, rules):  # type: ignore[no-untyped-def]
-    """Whether a group still holds with one more entry."""
-    clear(rules, counts)
-    for i in range(members.shape[0]):
-        if groups[members[i]] == group:
-            take_in(members[i], weights[members[i]], sensitive, rules, counts)
+def _never_harms(rules):  # type: ignore[no-untyped-def]
+    """Whether a group that holds still does whatever joins it: only company and values count."""
+    good = True
+    for kind in rules.kinds:
+        good = good and kind in (DISTINCT, PERSONS)
+    return good
+
+
+@compiled
+def _joins(  # type: ignore[no-untyped-def]
+    entry, group, weights, sensitive, members, groups, sizes, first, counts, rules, tallies
+):
+    """Whether a group still holds with one more entry, which is then among those tallied."""
+    if tallies.shape[0]:
+        counts = tallies[group - first]
+    else:
+        clear(rules, counts)
+        for i in range(members.shape[0]):
+            if groups[members[i]] == group:
+                take_in(members[i], weights[members[i]], sensitive, rules, counts)
     take_in(entry, weights[entry], sensitive, rules, counts)
     return holds(sizes[group - first] + weights[entry], counts, rules)
 
@@ -353,7 +368,13 @@ def place_leftovers(  # type: ignore[no-untyped-def]
     losses = np.zeros(many)
     for group in range(many):
         losses[group] = group_loss(head, floats, memories, group)
-    counts = np.zeros(rules.offsets[-1], np.int64)
+    counts, free = np.zeros(rules.offsets[-1], np.int64), _never_harms(rules)
+    room = many if not free and rules.people < 0 and many * counts.shape[0] <= TALLIED else 0
+    tallies = np.zeros((room, counts.shape[0]), np.int64)
+    for i in range(members.shape[0] if room else 0):
+        if groups[members[i]] >= first:
+            tally = tallies[groups[members[i]] - first]
+            take_in(members[i], weights[members[i]], sensitive, rules, tally)
     pile = np.empty(leftovers.shape[0], np.int64)
     piled = 0
     hurt = np.empty(many)
@@ -367,7 +388,7 @@ def place_leftovers(  # type: ignore[no-untyped-def]
         taken = -1
         for _ in range(min(TRIES, many)):
             group = int(np.argmin(hurt))
-            if only_more_helps(rules) or _joins(
+            if free or _joins(
                 entry,
                 first + group,
                 weights,
@@ -378,9 +399,12 @@ def place_leftovers(  # type: ignore[no-untyped-def]
                 first,
                 counts,
                 rules,
+                tallies,
             ):
                 taken = group
                 break
+            if room:
+                take_in(entry, -weights[entry], sensitive, rules, tallies[group])
             hurt[group] = np.inf
         if taken < 0:
             pile[piled] = entry
