@@ -1,12 +1,13 @@
 """The best grouping that a given time finds: start from the best of the others, then improve.
 
 The start is the least lossy of lattice-descending recoding, Mondrian and, where some column has no
-tree and it does not take too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
-and within all boundaries. Without a time limit it makes one round, or as many as were asked for;
-with one it goes on, each round slower than the last, until the time is over or it is proven that
-nothing is left to gain. Whenever it is stopped, the best so far is the answer. Where rows may be
-left out, those that find company on no levels are, if the others gain more than these lose. Where
-every column has a tree, it can be asked to prove how much less any recoding could lose.
+tree and it does not take too long, k-member clustering. A search then founds, closes and rearranges
+classes under all rules and within all boundaries. Without a time limit it makes one round, or as
+many as were asked for; with one it goes on, each round slower than the last, until the time is over
+or it is proven that nothing is left to gain. Whenever it is stopped, the best so far is the answer.
+Where rows may be left out, those that find company on no levels are, if the others gain more than
+these lose. Where every column has a tree, it can be asked to prove how much less any recoding could
+lose.
 
 That proof is a linear program. The rows of a group show, column by column, a node of the tree. So
 the group lies in a *class* of some node of the lattice of levels, the rows that look alike there,
