@@ -306,6 +306,37 @@ def test_a_descent_out_of_time_visits_few_nodes(monkeypatch):
     assert np.bincount(hurried.groups, weights=problem.counts).min() >= 7
 
 
+@pytest.mark.parametrize(("rules", "tries"), [({}, 0), ({"l": 3}, 2)])
+def test_where_values_count_the_search_begins_at_the_better_of_two_starts(
+    monkeypatch, rules, tries
+):
+    monkeypatch.setattr(best, "WORTH", 100.0)  # of all starts
+    tried, lost = [], []
+
+    def improved(search, seed, passes):
+        annealing.improve(search, seed, passes)
+        tried.append(passes)
+        lost.append(search.loss())
+
+    monkeypatch.setattr(best, "improve", improved)
+    table = crowd(np.random.default_rng(3), 400)
+    told = {"sensitive": ["illness"], **rules} if rules else {}
+    asked = {"qi": table.column_names[:3], "k": 6, "method": "best", "hierarchies": TREES, **told}
+    found = solve(prepare(opened := sf.table(table), Request.of(asked).opened(opened), Budget()))
+    assert tried.count(best.TRIED) == tries
+    if tries:
+        chosen = min(("mondrian", "lattice"), key=lambda name: lost[name == "lattice"])
+        assert found.details["start"] == chosen
+        assert found.details["loss_after"] * 3 * 400 <= min(lost) + 1e-9
+
+
+def test_where_every_column_has_a_tree_nothing_is_clustered():
+    table = small_table(np.random.default_rng(5), 100)
+    asked = {"qi": list(TREES), "k": 4, "method": "best", "hierarchies": TREES}
+    found = solve(prepare(opened := sf.table(table), Request.of(asked).opened(opened), Budget()))
+    assert set(found.details["starts"]) == {"lattice", "mondrian"}
+
+
 @pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}])
 def test_looking_ahead_passes_over_visits_that_take_nothing(monkeypatch, rules):
     random = np.random.default_rng(17)

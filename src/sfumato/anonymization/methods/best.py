@@ -91,8 +91,8 @@ BEGINNING = 2e-5
 """Seconds a piece, of a part, below which no search begins: it would end before it gained."""
 PLACING = 1e-4
 """Seconds for each entry that a descent leaves over, as far as a time limit is concerned."""
-TRIED = 4
-"""Passes after which a search from Mondrian is compared with the other starts."""
+TRIED = 8
+"""Passes after which searches from two starts are compared."""
 CLUSTERED = 8_000
 """Entries up to which k-member clustering is one of the starts: its time grows with the square.
 Tables that are so large that it cuts them into parts have it as a start again."""
@@ -206,22 +206,29 @@ def _too_late(problem: Problem, search: Search) -> bool:
 
 
 def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[str, Search]:
-    """The start that a search begins at.
+    """The start that a search begins at, improved a little where another might be better.
 
     Where more is asked than company, the large classes of lattice-descending recoding are hard to
     improve. So the small ones of Mondrian are improved a little: if they then lose clearly less
-    than any start does, the search goes on from there.
+    than any start does, so is the best start, and the search goes on from the better of both.
     """
     best = min(starts, key=lambda name: starts[name][0])
     known, search = starts[best]
     asked = len(problem.rules.kinds) and _rounds(problem)
     if asked and best != "mondrian" and "mondrian" in starts and not _too_late(problem, search):
-        tried = copy.copy(starts["mondrian"][1])
-        tried.groups = tried.groups.copy()
-        improve(tried, problem.seed, TRIED)
-        if tried.loss() / _cells(problem) < WORTH * known:
-            return "mondrian", tried
+        other, lost = _tried(problem, starts["mondrian"][1])
+        if lost < WORTH * known * _cells(problem):
+            tried, least = _tried(problem, search)
+            return ("mondrian", other) if lost < least else (best, tried)
     return best, search
+
+
+def _tried(problem: Problem, search: Search) -> tuple[Search, float]:
+    """A search after a few passes, and what it loses."""
+    tried = copy.copy(search)
+    tried.groups = search.groups.copy()
+    improve(tried, problem.seed, TRIED)
+    return tried, tried.loss()
 
 
 def _runs(problem: Problem, search: Search) -> int:
