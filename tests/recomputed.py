@@ -38,7 +38,8 @@ def said(page: Page, columns: Sequence[str]) -> Said:
     found: Said = {"verdict": page.verdict, "subtitle": page.subtitle}
     found |= {f"fact: {name}": f"{name} {value}" for name, value in page.facts}
     found |= {f"beside {at}": words for at, words in enumerate(page.beside)}
-    found |= {f"light: {light.question}": light.answer for light in page.lights}
+    found |= {f"light: {light.question}": " ".join((light.answer, *light.more))
+              for light in page.lights}  # fmt: skip
     for svg in page.gauges:
         label = re.search(r'aria-label="([^"]*)"', svg)
         assert label is not None

@@ -33,7 +33,7 @@ from recomputed import (
     visits,
 )
 from sfumato.budget import Budget
-from sfumato.report.page import page_html
+from sfumato.report.page import body_html, page_html
 from sfumato.report.pages.certificate import certificate_svg, certified_release
 from sfumato.report.pages.release import release_page
 from sfumato.report.registry import page_of
@@ -288,6 +288,34 @@ def test_a_missing_value_protects_nobody(
         held = int(after["grp"].isin(high.index).sum())
         counts = [f"{len(high)}", f"{after['grp'].nunique()}", f"{held}", "90%"]
         assert numbers(one, [])[:4] == counts
+
+
+def test_of_many_columns_the_worst_is_said_first_and_the_others_below(tmp_path: Path) -> None:
+    draw = np.random.default_rng(5)
+    rows = pd.DataFrame({"grp": np.repeat(np.arange(40), 6)})
+    for at in range(6):  # the fifth is the same in most classes
+        few = draw.random(len(rows)) < (0.02 if at == 4 else 0.2 + at / 20)
+        rows[f"ill_{at}"] = np.where(few, "rare", rows["grp"].map(lambda grp: f"kind {grp % 3}"))
+    rows.to_csv(tmp_path / "in.csv", index=False)
+    hidden = [f"ill_{at}" for at in range(6)]
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["grp"],
+                        output=str(tmp_path / "out.csv"))  # fmt: skip
+    after = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    page = release_page(made, sensitive=hidden)
+    (light,) = (one for one in page.lights if one.question == "What can be inferred about them")
+    of = {name: inferred(after, ["grp"], [name]) for name in hidden}
+    told = [name for name in hidden if of[name]]
+    assert len(told) > 3
+    answer = light.answer.replace("`ill_4` is the worst of", "", 1).removesuffix(" are below.")
+    count, *said = numbers(answer, hidden)
+    assert (count, said) == (f"{len(told)}", [*of["ill_4"], f"{len(told) - 1}"])
+    assert sum(answer.count(name) for name in hidden) == answer.count("ill_4")
+    others = [name for name in told if name != "ill_4"]
+    assert numbers(" ".join(light.more), hidden) == [one for name in others for one in of[name]]
+    assert max(of, key=lambda name: float(of[name][0] if of[name] else 0)) == "ill_4"
+    drawn = body_html(page)
+    assert drawn.count("<details><summary>The others</summary>") == 1
+    assert light.more[0].split("`")[0] in drawn
 
 
 @pytest.mark.parametrize("diverse", [None, 1])

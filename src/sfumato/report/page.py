@@ -76,6 +76,8 @@ class Light:
     question: str
     tone: Tone | None
     answer: str
+    more: tuple[str, ...] = ()
+    """Sentences that are shown once they are asked for."""
     shared: tuple[str, ...] = ()
     """Columns of which classes hold one value only."""
     single: tuple[str, ...] = ()

@@ -534,20 +534,51 @@ def inferred_values(
         )
         for same in by_column
     ]
-    told = [words for one in inferred for words in _exposure(one)]
+    told = [
+        (one.column, (max(one.shared, one.single) / max(1, one.rows), one.nearly / one.rows), words)
+        for one in inferred
+        for words in _exposure(one)
+    ]
     known = [[name for name in one if name in after.columns] for one in sets]
-    share, more = _sharing(found, after, known, hidden, person, owned)
-    told += more
+    told += _sharing(found, after, known, hidden, person, owned)
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
         return Light(
             asked, "good", f"Nobody’s {which} for certain: {_differs(inferred, by_all_else)}."
         )
-    worst = max(max(one.shared, one.single) / max(1, one.rows) for one in inferred)
-    worst = max(worst, share)
+    worst = max(share for _, (share, _), _ in told)
     shared = tuple(one.column for one in inferred if one.shared)
     single = tuple(one.column for one in inferred if one.single)
-    return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told), shared, single)
+    tone: Tone = "bad" if worst > 0.2 else "warn"
+    return Light(asked, tone, *_worst_first(told), shared=shared, single=single)
+
+
+MOST_TOLD = 3
+"""Columns of which all is said at once."""
+
+
+Told = list[tuple[str, tuple[float, float], str]]
+"""By column the shares for whom it is certain, and nearly, and a sentence."""
+
+
+def _worst_first(told: Told) -> tuple[str, tuple[str, ...]]:
+    """What is said of columns: of many the worst, and of the others once that is asked for.
+
+    Examples
+    --------
+    >>> _worst_first([(name, (name == "c", 0.0), f"{name}.") for name in "abcd"])
+    ('`c` is the worst of 4 columns. c. The other 3 are below.', ('a.', 'b.', 'd.'))
+    """
+    names = list(dict.fromkeys(name for name, _, _ in told if name))
+    if len(names) <= MOST_TOLD:
+        return " ".join(said for _, _, said in told), ()
+    worst = max(names, key=lambda one: max(share for name, share, _ in told if name == one))
+    answer = [said for name, _, said in told if name in (worst, "")]
+    first = f"`{worst}` is the worst of {len(names)} columns."
+    rest = f"The other {len(names) - 1} are below."
+    return " ".join((first, *answer, rest)), tuple(
+        said for one in names if one != worst for name, _, said in told if name == one
+    )
 
 
 def _sharing(
@@ -557,8 +588,8 @@ def _sharing(
     hidden: Sequence[str],
     person: str | None,
     owned: Owned | None,
-) -> tuple[float, list[str]]:
-    """What persons of a class have in common, or pseudonyms: the largest share, and sentences."""
+) -> Told:
+    """What persons of a class have in common, or pseudonyms: by column shares, and sentences."""
     counts: list[tuple[str, str, int, int, int]] = []
     lacking = False
     if owned is not None:
@@ -586,13 +617,13 @@ def _sharing(
         by, shared = "" if single else one, linking.sharing(sets, hidden)
         counts += [(by, name, *shared[name], linking.persons) for name in hidden]
     told = [
-        sentence(in_units(said))
+        (name, (by_all / max(1, whole), nearly / max(1, whole)), sentence(in_units(said)))
         for by, name, by_all, nearly, whole in counts
         for said in say_shared(name, by_all, nearly, whole, by)
     ]
     if lacking:
-        told.append(in_units(ROWS_ONLY))
-    return max((by_all / max(1, whole) for _, _, by_all, _, whole in counts), default=0.0), told
+        told.append(("", (0.0, 0.0), in_units(ROWS_ONLY)))
+    return told
 
 
 ROWS_ONLY = (
