@@ -430,6 +430,31 @@ def test_ticks_of_huge_numbers_are_short_and_without_noise() -> None:
     assert "80,000" in ticks
 
 
+def test_a_code_stands_below_its_bar() -> None:
+    bins = [(code, code + 1.0, 20.0, 20.0) for code in (1.0, 2.0, 3.0, 4.0, 5.0)]
+    for whole, places in ((True, [56, 168, 280, 392, 504]), (False, [0, 112, 224, 336, 448, 560])):
+        svg = drawing.draw(histogram("Codes", bins, "code", whole=whole), 0)
+        marks = re.findall(r"translate\(([\d.]+),16\)[^>]*>(\d)</text>", svg)
+        assert marks[: len(places)] == [(f"{at}", f"{code}") for code, at in enumerate(places, 1)]
+    for step, whole in ((1, True), (0.5, False)):
+        codes = pa.array([1 + step * (row % 5) for row in range(200)], pa.float64())
+        rows = pa.table({"code": codes, "job": ["a", "b"] * 100})
+        made = sf.anonymize(rows, k=60, qi=["code"])
+        (section,) = (one for one in release_page(made).sections if one.title.startswith("Distrib"))
+        assert [("labelExpr" in str(one.spec)) for one in section.figures] == [whole]
+
+
+def test_no_gauge_is_green_below_a_verdict_of_danger() -> None:
+    rows = pa.table({"a": list(range(99)) + [98] * 901, "b": [0, 1] * 500})
+    page = page_of(sf.uniques(rows, max_size=1))
+    assert page.tone == "bad"
+    assert "var(--good)" in page.gauges[0]  # few are exposed
+    shown = body_html(page)
+    assert '<svg class="gauge"' in shown
+    assert "var(--good)" not in shown
+    assert "var(--good)" in body_html(replace(page, tone="good"))
+
+
 @pytest.mark.parametrize(
     ("worth", "single"),
     [

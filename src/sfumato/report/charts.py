@@ -311,8 +311,21 @@ def _whole_ticks(bins: Sequence[tuple[float, ...]]) -> Spec:
     return {"tickMinStep": 1, "format": ",d" if long else "d"}
 
 
-def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], column: str) -> Spec:
-    """Shares of rows in each range of a number: before as bars, after as a line of steps."""
+MOST_CODES = 12
+"""Bars that each stand for one whole number and have it below them."""
+
+
+def histogram(
+    title: str,
+    bins: Sequence[tuple[float, float, float, float]],
+    column: str,
+    *,
+    whole: bool = False,
+) -> Spec:
+    """Shares of rows in each range of a number: before as bars, after as a line of steps.
+
+    A range of `whole` numbers that holds one only has it at its middle.
+    """
     first = sum(before for _, _, before, _ in bins) or 1.0
     then = sum(after for _, _, _, after in bins) or 1.0
     rows = [
@@ -325,6 +338,9 @@ def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], col
         for side, edge in enumerate((low, high))
     ]
     axis = {"title": column, "grid": False, "tickCount": 6, **_whole_ticks(bins)}
+    if whole and len(bins) <= MOST_CODES and all(high - low == 1 for low, high, *_ in bins):
+        middles = [low + 0.5 for low, *_ in bins]
+        axis |= {"values": middles, "labelExpr": "format(datum.value - 0.5, 'd')", "ticks": False}
     x = {"type": "quantitative", "scale": {"zero": False, "nice": False}, "axis": axis}
     colour = {
         "field": "table", "type": "nominal", "title": None, "legend": {"orient": "top"},

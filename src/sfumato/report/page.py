@@ -100,6 +100,13 @@ def tempered(tone: Tone, *risks: float | None) -> Tone:
     return "warn" if red and tone == "good" else tone
 
 
+def _never_green(page: Page) -> Sequence[str]:
+    """The gauges of a page: none is green below a verdict of danger."""
+    if page.tone != "bad":
+        return page.gauges
+    return [svg.replace("var(--good)", "var(--warn)") for svg in page.gauges]
+
+
 AT_HOME = (
     "This page tells about the table itself, and guesses about single cells can be tried out on "
     "its figures: it is for those who may see that table."
@@ -203,7 +210,7 @@ def _rendered(template: str, page: Page, interactive: bool) -> str:
         .get_template(template)
         .render(
             page=page,
-            gauges=[Markup(svg) for svg in page.gauges],
+            gauges=[Markup(svg) for svg in _never_green(page)],
             sections=list(zip(page.sections, pictures, strict=True)),
             version=__version__,
             rare=RARE,

@@ -423,7 +423,12 @@ def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
             f"{whose} by {name} in the table (grey) and in the release (line). The few beyond "
             "either end are counted in the last bars; a bar that few would hold is joined with the "
             f"next. {_apart(moved, ' from bar to bar')}",
-            charts.histogram(f"Distribution of {name} before and after", bins, name),
+            charts.histogram(
+                f"Distribution of {name} before and after",
+                bins,
+                name,
+                whole=bool((numbers[finite] == np.floor(numbers[finite])).all()),
+            ),
         )
     missing = MISSING
     while missing in compared.texts("before", name):  # a value that is spelled like it
