@@ -658,7 +658,8 @@ def test_a_table_that_lacks_columns_is_answered_with_what_to_untick(
     (tmp_path / "known.csv").write_text("age,weight\n" + "30,70\n" * 20)
     form = {"of": "", "known": str(tmp_path / "known.csv"), "on": KNOWN, "k": 3}
     page = bench.follow(bench.post(f"/p/{opened.number}/ask/attack", **form)).text
-    assert "known.csv: there are no columns sex and town. Untick what it lacks under" in page
+    assert "known.csv: there are no columns sex and town. Untick what it lacks " in page
+    assert f'<a href="/p/{opened.number}/ask/attack">under “Joined by”</a>' in page
 
 
 def test_columns_of_any_name_are_asked_about_and_stand_in_the_command(

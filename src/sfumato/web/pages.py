@@ -466,6 +466,7 @@ _PLACES = {
     _CONTROLS["k_map"]: "knowledge#k_map",
     _CONTROLS["population"]: "knowledge#population",
     _CONTROLS["target"]: "knowledge#target",
+    f"under {_CONTROLS['on']}": "ask/attack",
     "under Configure": "configure",
     "under Risk (who knows what)": "knowledge",
     "under Risk": "risk",
