@@ -538,6 +538,7 @@ def test_what_is_no_k_is_said_and_not_kept(board: Page, bench: Running) -> None:
 def uploaded(page: Page, content: bytes) -> None:
     """Open a table as who drops it on the first page."""
     file = {"name": "mine.csv", "mimeType": "text/csv", "buffer": content}
+    at(page, "Which table?")
     page.locator("#upload input").set_input_files(file)  # type: ignore[arg-type]
     at(page, "What may others know?")
 
