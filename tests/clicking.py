@@ -11,13 +11,19 @@ from playwright.sync_api import Locator, Page, expect
 from accessibility import COLOURS, EVERYTHING, axe_or_skip
 from artefacts import keep
 
-__all__ = ["Hand", "at", "kept", "look", "no_issues"]
+__all__ = ["Hand", "at", "entered", "kept", "look", "no_issues"]
 
 
 def at(page: Page, heading: str) -> None:
     """Wait until a page is there and listens."""
     expect(page.get_by_role("heading", level=1)).to_have_text(heading)
     page.wait_for_load_state("load")
+
+
+def entered(page: Page, link: str) -> None:
+    """Follow the link that the program prints: through its door to the first page."""
+    page.goto(link)
+    at(page, "Which table?")
 
 
 class Hand:

@@ -64,7 +64,7 @@ def test_ways_to_cut(people: Path, options: tuple[str, ...], labels: list[int]) 
         ((), "no columns were named"),
         (("-c", "age", "--kind", "frequency"), "needs --count"),
         (("-c", "age", "--kind", "intervals"), "exactly one"),
-        (("-c", "age", "--kind", "prefixes", "--keep", "a"), "--keep needs numbers"),
+        (("-c", "age", "--kind", "prefixes", "--keep", "a"), "--keep needs whole numbers"),
         (("-c", "team", "--kind", "dates"), "no dates"),
         (("-c", "aeg"), "Did you mean"),
     ],

@@ -56,8 +56,9 @@ def test_it_is_said_at_release_by_verify_and_in_the_report(tmp_path: Path) -> No
     ]
     page = tmp_path / "report.html"
     release.report(page)
-    # Three remarks, and the verdict above them, which is not green.
-    assert page.read_text("utf-8").count('class="verdict warn"') == 4
+    # The remarks in one box, with that on values of one's own, and the verdict above, not green.
+    assert page.read_text("utf-8").count('class="verdict warn"') == 2
+    assert page.read_text("utf-8").count("<li>Not promised: ") == len(told) + 1 == 4
 
 
 def test_nothing_is_said_where_nothing_is_to_be_said() -> None:

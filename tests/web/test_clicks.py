@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from clicking import Hand, at, look, no_issues
+from clicking import Hand, at, entered, look, no_issues
 from sfumato.budget import Budget
 from sfumato.web.pages import meter
 from sfumato.web.project import Project
@@ -39,7 +39,7 @@ def bench(tmp_path: Path) -> Iterator[Running]:
 
 @pytest.mark.browser
 def test_a_release_takes_three_clicks_and_yesterdays_one(bench: Running, page: Page) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     at(page, "Which table?")
     hand = Hand(page)
     hand.click(page.get_by_role("button", name="Open people.csv"), "What may others know?")
@@ -62,7 +62,7 @@ def test_a_release_takes_three_clicks_and_yesterdays_one(bench: Running, page: P
 def test_three_methods_are_compared_and_one_is_chosen_in_six_clicks(
     bench: Running, page: Page
 ) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     at(page, "Which table?")
     hand = Hand(page)
     hand.click(page.get_by_role("button", name="Open people.csv"), "What may others know?")
@@ -87,7 +87,7 @@ def test_three_methods_are_compared_and_one_is_chosen_in_six_clicks(
 
 @pytest.mark.browser
 def test_k_is_a_few_keys_away(bench: Running, page: Page) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.get_by_role("button", name="Open people.csv").click()
     at(page, "What may others know?")
     page.keyboard.press("Tab")
@@ -111,7 +111,7 @@ def test_k_is_a_few_keys_away(bench: Running, page: Page) -> None:
 
 @pytest.mark.browser
 def test_long_names_stay_in_the_window(bench: Running, page: Page) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.get_by_role("button", name="Open long.csv").click()
     at(page, "What may others know?")
     base = page.url.rsplit("/", 1)[0]
@@ -130,7 +130,7 @@ def test_long_names_stay_in_the_window(bench: Running, page: Page) -> None:
 
 @pytest.mark.browser
 def test_the_lattice_shows_what_is_chosen_on_a_telephone(bench: Running, page: Page) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.get_by_role("button", name="Try it on them").click()
     at(page, "What may others know?")
     (project,) = bench.workbench.projects.values()
@@ -210,7 +210,7 @@ def test_another_browser_gets_in_by_a_fresh_link(bench: Running, chromium: Brows
     first, other = (chromium.new_context() for _ in range(2))
     try:
         page = first.new_page()
-        page.goto(guard.link)
+        entered(page, guard.link)
         at(page, "Which table?")
         stranger = other.new_page()
         answer = stranger.goto(f"http://127.0.0.1:{bench.port}/")
@@ -274,7 +274,7 @@ def test_who_clicks_twice_asks_once_and_the_way_back_works(bench: Running, page:
         page.wait_for_selector("main:not(:has(#job))")
         assert len(posts) == 1, posts
 
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     twice("Try it on them", "What may others know?")
     page.goto(f"http://127.0.0.1:{bench.port}/")
     twice("Open people.csv", "What may others know?")
@@ -319,7 +319,7 @@ def test_values_that_are_rare_are_said_to_everybody(bench: Running, page: Page) 
         f"{1900 + at % 90}-0{1 + at % 9}-1{at % 9},{'FM'[at % 2]}\n" for at in range(300)
     )
     (bench.workbench.shelf.tables()[0].parent / "rare.csv").write_text("born,sex\n" + rows)
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.get_by_role("button", name="Open rare.csv").click()
     at(page, "What may others know?")
     page.goto(page.url.rsplit("/", 1)[0] + "/columns/0")

@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import sfumato as sf
-from clicking import at, look, no_issues
+from clicking import at, entered, look, no_issues
 from sfumato.engines.foreign import write_foreign
 from sfumato.errors import SourceError
 from sfumato.web.project import Project
@@ -206,7 +206,7 @@ def test_saved_words_that_are_none_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.browser
 def test_a_preview_in_the_browser(bench: Running, page: Page) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.get_by_role("button", name="Open euro.csv").click()
     at(page, "What may others know?")
     page.get_by_role("link", name="how the file is read").click()

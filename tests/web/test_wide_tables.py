@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from clicking import Hand, at, kept, look, no_issues
+from clicking import Hand, at, entered, kept, look, no_issues
 from workbench import Running, running
 
 pytestmark = pytest.mark.browser
@@ -37,7 +37,7 @@ def bench(tmp_path: Path) -> Iterator[Running]:
 
 
 def opened(bench: Running, page: Page, table: str) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.get_by_role("button", name=f"Open {table}", exact=True).click()
     at(page, "What may others know?")
 
@@ -173,5 +173,6 @@ def test_a_board_of_many_cards_ends_where_its_lanes_do(bench: Running, page: Pag
     opened(bench, page, "wide.csv")
     page.get_by_role("link", name="cards").click()
     expect(page.locator(".lane")).to_have_count(4)
+    page.wait_for_load_state("load")  # with its styles, before it is measured
     lanes = page.evaluate("document.querySelector('.board').getBoundingClientRect().bottom")
     assert page.evaluate("document.documentElement.scrollHeight") < lanes + 400

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 import sfumato as sf
 from artefacts import keep
-from clicking import Hand, at, kept, look, no_issues
+from clicking import Hand, at, entered, kept, look, no_issues
 from sfumato.demo import write_people
 from sfumato.keyfiles import write_secret
 from sfumato.web.verbs import VERBS
@@ -35,7 +35,7 @@ def bench(tmp_path: Path) -> Iterator[Running]:
 @pytest.fixture
 def board(bench: Running, page: Page) -> Page:
     """The first page of an opened table."""
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.get_by_role("button", name="Open people.csv").click()
     at(page, "What may others know?")
     return page
@@ -46,7 +46,7 @@ def test_from_demo_to_verified_release_in_under_ten_clicks(
 ) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     look(page, "home")
     no_issues(page, "home")
     hand = Hand(page)
@@ -285,7 +285,7 @@ def test_a_tree_by_keyboard_and_pointer(board: Page, bench: Running) -> None:
 
 
 def test_a_tree_and_a_table_from_files(bench: Running, page: Page, tmp_path: Path) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     at(page, "Which table?")
     page.wait_for_load_state()  # the link's page leads on to this one
     page.locator("#upload input").set_input_files(
@@ -453,7 +453,7 @@ def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: 
     context.set_default_timeout(PATIENCE * 1000)
     try:
         page = context.new_page()
-        page.goto(bench.server.guard.link)
+        entered(page, bench.server.guard.link)
         page.get_by_role("button", name="Open people.csv").click()
         at(page, "What may others know?")
         page.get_by_label("Role of doctor").select_option("other")
@@ -538,13 +538,12 @@ def test_what_is_no_k_is_said_and_not_kept(board: Page, bench: Running) -> None:
 def uploaded(page: Page, content: bytes) -> None:
     """Open a table as who drops it on the first page."""
     file = {"name": "mine.csv", "mimeType": "text/csv", "buffer": content}
-    at(page, "Which table?")
     page.locator("#upload input").set_input_files(file)  # type: ignore[arg-type]
     at(page, "What may others know?")
 
 
 def test_an_uploaded_table_is_removed_by_who_says_so_twice(bench: Running, page: Page) -> None:
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     content = b"age,sex\n" + b"30,F\n31,M\n" * 20
     uploaded(page, content)
     (project,) = bench.workbench.projects.values()
@@ -561,7 +560,7 @@ def test_an_uploaded_table_is_removed_by_who_says_so_twice(bench: Running, page:
 
 def test_what_columns_look_like_is_in_view_on_a_small_screen(bench: Running, page: Page) -> None:
     lines = b"".join(b"%d,%s\n" % (n % 60, b"N" if n % 4 == 0 else b"%d" % n) for n in range(200))
-    page.goto(bench.server.guard.link)
+    entered(page, bench.server.guard.link)
     page.set_viewport_size({"width": 400, "height": 900})
     uploaded(page, b"age,income\n" + lines)
     page.goto(page.url.replace("/configure", "/import"))
