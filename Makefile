@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO ?= demo
 CODE := src tests benchmarks
-# one more than two processors: tests wait a third of their time for other programs
-PYTEST_WORKERS ?= 3
+# two more than two processors: tests wait a third of their time for other programs, or compilers
+PYTEST_WORKERS ?= 4
 BUDGET ?= 1h
 
 # Tests start hundreds of programs: what was compiled once is kept.
