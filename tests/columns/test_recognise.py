@@ -260,3 +260,14 @@ def test_value_labels_speak_where_names_do_not():
         "quasi-identifier", "sensitive", "quasi-identifier",
     ]  # fmt: skip
     assert found["q3"].confidence < 0.5 < found["q1"].confidence
+
+
+@pytest.mark.parametrize("name", ["household", "HH", "family", "dwelling"])
+def test_numbers_of_households_are_told_from_their_sizes(name):
+    sizes = pa.table({name: [1 + i % 9 for i in range(400)]})
+    assert sf.scan(sizes).columns[0].role != "identifier"
+    numbers = pa.table({name: [1000 + i // 3 for i in range(400)]})
+    (found,) = sf.scan(numbers).columns
+    assert found.role == "identifier"
+    (told,) = sf.safe_harbor(numbers).columns
+    assert told["action"] == "dropped"

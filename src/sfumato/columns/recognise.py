@@ -306,6 +306,9 @@ class _Column:
         if numbered and (named is None or named[0].role != "identifier"):
             why = "named like a number, and most rows have their own"
             return Recognised("identifier", 0.75, why, "a record's number", "R")
+        if self._numbers_of_homes():
+            why = "named like households, and has more values than one has members"
+            return Recognised("identifier", 0.75, why, "a household's number", "R")
         if named is None:
             return None
         meaning, confidence, why = named
@@ -319,6 +322,13 @@ class _Column:
             return Recognised(meaning.role, 0.6, why, meaning.what, unsure=True)
         kind, form = self._lawful(meaning)
         return Recognised(meaning.role, confidence, why, meaning.what, kind, form)
+
+    def _numbers_of_homes(self) -> bool:
+        """Whether a column that is only called household tells households apart, not their size."""
+        words = set(self._words())
+        if not words or words - _HOMES or self.facts.classes <= _MOST_MEMBERS:
+            return False
+        return self.facts.kind == "integer" or (self.is_text and share(self.cells, "codes") >= 0.9)
 
     def _mostly_different(self) -> bool:
         return self.facts.classes > max(0.5 * (self.facts.rows - self.facts.nulls), FEW)
@@ -521,6 +531,9 @@ _NUMERIC = ("integer", "float", "decimal")
 _WRITTEN = ("A", "F", "N", "O")
 """Kinds that are never numbers."""
 _LONG = {"lat", "long"}
+_HOMES = {"household", "hh", "family", "dwelling", "home"}
+_MOST_MEMBERS = 30
+"""Sizes of households up to which a column may hold them."""
 _NUMBERED = {"id", "ids", "number", "no", "nr", "num", "key", "reference", "uid"}
 _DATED = {"date", "datum", "fecha", "datetime", "timestamp", "dt"}
 _PEOPLE = {"patient", "person", "customer", "client", "employee", "member", "subject", "student",
