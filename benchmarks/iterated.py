@@ -5,7 +5,7 @@ iteration took, counted in CPU time too.
 
 ``python -m benchmarks.iterated`` measures cell by cell for a given time, keeps what it measured for
 the next time while the code stays the same (that of the iteration is kept when only `best`
-changes), and writes the cells that all have into ``docs/recoding.md``.
+changes), and writes ``docs/recoding.md`` when it has all cells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -163,25 +163,20 @@ def _known(file: Path) -> dict[Cell, Facts]:
     return {(table, rules, int(k)): one for one in facts for table, rules, k in [one["cell"]]}
 
 
-def _measured(side: str, cells: Iterable[Cell], end: float) -> dict[Cell, Facts]:
-    """Answers of a side that are kept, and new ones of these cells while there is time."""
+def _measure(side: str, cell: Cell) -> Facts:
+    """The answer of a side in a cell: one that is kept, or a new one."""
     answer, file = SIDES[side][0], kept(side)
-    known, warm = _known(file), set[tuple[str, str]]()
-    theirs = {} if side == "iteration" else _known(kept("iteration"))
-    for cell in [cell for cell in cells if cell not in known]:
-        if time.monotonic() >= end:
-            break
+    known = _known(file)
+    if cell not in known:
         limit = {"iteration": PATIENCE, "best": math.inf}.get(side, math.nan)
         if side == "quarter":
-            limit = theirs[cell]["cpu"] / 4
-        if side == "quarter" or cell[:2] not in warm:
-            warm.add(cell[:2])  # what is compiled or loaded once is there already
-            answer(posed(*cell), min(limit, WARMING))
+            limit = _measure("iteration", cell)["cpu"] / 4
+        answer(posed(*cell), min(limit, WARMING))  # what is loaded once is there already
         known[cell] = {"cell": cell, **answer(posed(*cell), limit)}
         print(side, *cell, known[cell], flush=True)
         with file.open("a") as lines:
             lines.write(json.dumps(known[cell]) + "\n")
-    return known
+    return known[cell]
 
 
 def _row(cell: Cell, ours: Facts, soon: Facts, theirs: Facts) -> str:
@@ -206,9 +201,10 @@ def _shown(one: Facts) -> str:
     )
 
 
-def _publish(ours: dict[Cell, Facts], soon: dict[Cell, Facts], theirs: dict[Cell, Facts]) -> Facts:
-    """Write the cells that all sides have into the page; what is said about them."""
+def _publish() -> Facts:
+    """Write all cells into the page as soon as all sides have them; what is said about them."""
     order = list(product(TABLES, RULES, KS))
+    theirs, ours, soon = (_known(kept(side)) for side in SIDES)
     all_of = [cell for cell in order if cell in ours and cell in soon and cell in theirs]
     rows = [
         "| table | asked | k | `best` | CPU s | in a quarter | CPU s | goal | iteration | CPU s |",
@@ -232,7 +228,8 @@ def _publish(ours: dict[Cell, Facts], soon: dict[Cell, Facts], theirs: dict[Cell
         f"{late} cells it needs more than that quarter. It loses no more in no more than a quarter "
         f"of the time in {reached} cells, and does not in {len(all_of) - reached}."
     )
-    put("local", "\n".join([*rows, "", told]))
+    if len(all_of) == len(order):
+        put("local", "\n".join([*rows, "", told]))
     return {
         "cells": f"{len(all_of)} of {len(order)}",
         "behind": counts[0][2],
@@ -241,7 +238,7 @@ def _publish(ours: dict[Cell, Facts], soon: dict[Cell, Facts], theirs: dict[Cell
 
 
 def main() -> None:
-    """Measure cells while there is time, and publish all that were measured."""
+    """Measure cells while there is time, and publish them when all were measured."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--tables", nargs="*", default=list(TABLES))
     options.add_argument("--rules", nargs="*", default=list(RULES))
@@ -252,16 +249,14 @@ def main() -> None:
     compile_first()
     end = time.monotonic() + parse_time(given.time)
     rows = {name: pq.read_metadata(sf.datasets.path(name)).num_rows for name in given.tables}
-    cells = list(product(sorted(given.tables, key=rows.__getitem__), given.rules, given.k))
+    for cell in product(sorted(given.tables, key=rows.__getitem__), given.rules, given.k):
+        if time.monotonic() >= end:
+            break
+        for side in SIDES if given.side is None else [given.side]:
+            _measure(side, cell)
     if given.side:
-        cells = (
-            cells if given.side != "quarter" else [*filter(_known(kept("iteration")).get, cells)]
-        )
-        _measured(given.side, cells, end)
         return
-    theirs = _measured("iteration", cells, end)
-    both = [cell for cell in cells if cell in theirs]
-    facts = _publish(_measured("best", both, end), _measured("quarter", both, end), theirs)
+    facts = _publish()
     data, versions = ", ".join(given.tables), {"sfumato": version("sfumato")}
     report("iterated", [], data=data, versions=versions, facts=facts)
 
