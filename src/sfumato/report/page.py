@@ -29,6 +29,7 @@ __all__ = [
     "page_html",
     "quoted",
     "tempered",
+    "visible_blanks",
     "write_page",
 ]
 
@@ -151,6 +152,7 @@ def _environment() -> Any:
     )
     environment.filters["command"] = _command
     environment.filters["quoted"] = quoted
+    environment.filters["blanks"] = visible_blanks
     return environment
 
 
@@ -158,6 +160,19 @@ def _command(step: str) -> tuple[str, str]:
     """What to do, and the command that does it: it stands at the end of the sentence."""
     said, found, command = step.partition(": sfumato ")
     return (f"{said}:", f"sfumato {command}") if found else (step, "")
+
+
+def visible_blanks(name: str) -> str:
+    """A name whose blanks at either end can be seen.
+
+    Examples
+    --------
+    >>> visible_blanks("age "), visible_blanks("age")
+    ('age␣', 'age')
+    """
+    inner = name.strip()
+    before = len(name) - len(name.lstrip())
+    return "␣" * before + inner + "␣" * (len(name) - before - len(inner))
 
 
 def quoted(text: str) -> Any:

@@ -26,7 +26,7 @@ from sfumato.errors import MissingExtraError, ParameterError, SfumatoError, spel
 from sfumato.privacy.check import ModelFinding
 from sfumato.quasi.scan import ColumnScan
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered
+from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered, visible_blanks
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.web.choices import DEMANDS, OFFERED, Choices
 from sfumato.web.kept import NOT_HERE
@@ -108,9 +108,7 @@ def _named(name: str) -> str:
     """
     from markupsafe import Markup
 
-    inner = name.strip()
-    before = len(name) - len(name.lstrip())
-    shown = "␣" * before + inner + "␣" * (len(name) - before - len(inner))
+    shown = visible_blanks(name)
     if len(shown) <= LONGEST_NAME:
         return shown
     half = LONGEST_NAME // 2

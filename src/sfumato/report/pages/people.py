@@ -64,10 +64,17 @@ def population_summary(found: PopulationReport) -> Page:
         ),
         gauges=(
             gauge(f"{found.counted} alone", found.whole.unique),
-            gauge("alone in the population", unique),
-            gauge(f"fewer than {plan.k:,} people", 1 - plan.measured.estimate),
+            gauge(f"alone in the population, {_how(found)}", unique),
+            gauge(f"fewer than {plan.k:,} people, estimated", 1 - plan.measured.estimate),
         ),
     )
+
+
+def _how(found: PopulationReport) -> str:
+    """How the share of people who are alone is known."""
+    if found.whole.bound is None:
+        return "counted"
+    return {"bound": "at most", "estimate": "estimated", "counted": "at least"}[found.unique_by]
 
 
 def _at_least(share: float) -> str:
@@ -121,11 +128,11 @@ def uniqueness_summary(found: PopulationUniqueness) -> Page:
         ),
         facts=(
             ("unique in the sample", percent(found.sample_unique)),
-            ("in the population", percent(found.estimate)),
+            ("in the population, estimated", percent(found.estimate)),
         ),
         gauges=(
             gauge("in the sample", found.sample_unique),
-            gauge("in the population", found.estimate),
+            gauge("in the population, estimated", found.estimate),
         ),
     )
 
