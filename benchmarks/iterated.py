@@ -243,7 +243,7 @@ def main() -> None:
     options.add_argument("--tables", nargs="*", default=list(TABLES))
     options.add_argument("--rules", nargs="*", default=list(RULES))
     options.add_argument("--k", nargs="*", type=int, default=list(KS))
-    options.add_argument("--time", default="5m", help="begin no cell after it (default: 5m)")
+    options.add_argument("--time", default="30m", help="begin no cell after it (default: 30m)")
     options.add_argument("--side", choices=list(SIDES), help="measure one side, publish nothing")
     given = options.parse_args()
     compile_first()
