@@ -181,8 +181,9 @@ def main() -> None:
     """Drive the tables that are named, or all."""
     tables = ("people.csv", "adult.csv", "survey.parquet", "census.parquet")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tables", nargs="*", choices=[*tables, []], default=list(tables))
-    asked = parser.parse_args().tables
+    parser.add_argument("tables", nargs="*", choices=(*tables, "all"), default="all")
+    named = parser.parse_args().tables
+    asked = list(tables) if "all" in named else named
     OUT.mkdir(parents=True, exist_ok=True)
     errors: list[str] = []
 
