@@ -54,7 +54,7 @@ def test_the_page_of_a_population(tmp_path: Path) -> None:
     assert shown["subtitle"] == [f"{len(frame):,}", "100,000", part(len(frame) / 100_000)]
     assert shown["fact: people"] == ["100,000"]
     assert shown["fact: rows alone in the table"] == shown["gauge: rows alone"] == [single]
-    assert shown["verdict"][:1] == shown["gauge: alone in the population, estimated"]
+    assert shown["verdict"][:1] == shown["gauge: alone of all, estimated"]
     values = {row.column: len(set(written(frame[row.column]))) for row in found.plan.columns}
     for row in found.plan.columns:
         assert shown[f"column: {row.column}"][:1] == [f"{values[row.column]:,}"]
@@ -62,7 +62,7 @@ def test_the_page_of_a_population(tmp_path: Path) -> None:
         {row.column: row.distinct / values[row.column] for row in found.plan.columns}
     )
     estimates = {dict(row).get("said") for row in shown[f"chart: {FEWER}"]}
-    assert {single, *shown["gauge: alone in the population, estimated"]} <= estimates
+    assert {single, *shown["gauge: alone of all, estimated"]} <= estimates
 
 
 ASKED = ["birth_date", "sex", "zip", "ethnicity", "marital_status"]

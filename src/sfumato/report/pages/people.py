@@ -64,8 +64,8 @@ def population_summary(found: PopulationReport) -> Page:
         ),
         gauges=(
             gauge(f"{found.counted} alone", found.whole.unique),
-            gauge(f"alone in the population, {_how(found)}", unique),
-            gauge(f"fewer than {plan.k:,} people, estimated", 1 - plan.measured.estimate),
+            gauge(f"alone of all, {_how(found)}", unique),
+            gauge(f"fewer than {plan.k:,}, estimated", 1 - plan.measured.estimate),
         ),
     )
 
@@ -132,7 +132,7 @@ def uniqueness_summary(found: PopulationUniqueness) -> Page:
         ),
         gauges=(
             gauge("in the sample", found.sample_unique),
-            gauge("in the population, estimated", found.estimate),
+            gauge("of all, estimated", found.estimate),
         ),
     )
 
