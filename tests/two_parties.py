@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ports import connected
+from sfumato.kernels.compiling import Loop
 from sfumato.secure import Ring, Session, Shares, together
 
 P60 = (1 << 60) - 93
@@ -38,6 +39,18 @@ def agree(party: Callable[[Session], Any], **settings: Any) -> Any:
     alice, bob = together(party, party, **settings)
     np.testing.assert_array_equal(alice, bob)
     return alice
+
+
+@contextlib.contextmanager
+def running(way: str) -> Iterator[None]:
+    """Let all loops run compiled, or what numpy and OpenSSL do instead."""
+    call = Loop.__call__
+    ways = {"compiled": lambda loop: loop.dispatcher, "instead": lambda loop: loop.instead}
+    Loop.__call__ = lambda loop, *arguments: ways[way](loop)(*arguments)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Loop.__call__ = call  # type: ignore[method-assign]
 
 
 def residues(ring: Ring, numbers: Any) -> list[int]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -12,11 +15,14 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from sfumato import secure
 from sfumato.errors import ParameterError
 from sfumato.secure import Ring, aes
 from sfumato.secure.aes import CompiledEngine, PortableEngine, choose
+from sfumato.secure.channel import Channel
 from sfumato.secure.circuit import Builder
 from sfumato.secure.party import _said_when_compiling, warm_up
+from two_parties import agree, everything, running
 
 needs_aes = pytest.mark.skipif(not aes.available(), reason="this processor has no AES instructions")
 ENGINES = [
@@ -34,10 +40,11 @@ def openssl(key: bytes, blocks: np.ndarray) -> np.ndarray:
     return np.frombuffer(encryptor.update(blocks.tobytes()), np.uint64).reshape(blocks.shape)
 
 
-@needs_aes
-def test_the_key_schedule_is_that_of_fips_197():
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_key_schedule_is_that_of_fips_197(engine):
     key = bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c")
-    schedule = aes.expand_keys(np.frombuffer(key, np.uint64).reshape(1, 2))[0].tobytes()
+    (schedule,) = engine.schedule(np.frombuffer(key, np.uint64).reshape(1, 2))
+    schedule = schedule.tobytes()
     assert schedule[:16] == key
     assert schedule[16:32].hex() == "a0fafe1788542cb123a339392a6c7605"
     assert schedule[160:].hex() == "d014f9a8c9ee2589e13f0cc8b6630ca6"
@@ -105,7 +112,8 @@ def test_both_engines_garble_to_the_same_bytes(batch):
 
 def test_engines_are_chosen_by_name():
     assert choose("openssl").name == "openssl"
-    assert choose("auto").name == ("aes-ni" if aes.available() else "openssl")
+    assert isinstance(choose("aes-ni"), CompiledEngine)
+    assert type(choose("auto")) is (aes.Engine if aes.available() else PortableEngine)
     with pytest.raises(ParameterError, match="not an engine"):
         choose("quantum")
 
@@ -119,7 +127,8 @@ def test_without_the_instructions_the_portable_engine_is_chosen(monkeypatch):
 
 def test_warming_up_loads_everything_and_says_nothing_once_it_is_compiled():
     assert warm_up() > 0
-    assert aes.garble.signatures
+    assert aes.garble.settled
+    assert choose("auto").name == "aes-ni"
     said = []
     warm_up(said.append)
     assert not said
@@ -137,15 +146,16 @@ LEFT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from sfumato import secure
+from sfumato.kernels.compiling import Loop
 from sfumato.secure import aes, _kernels, oblivious_transfer
 from two_parties import PROGRAMS
 
 def compiled():
     return {
-        (m.__name__, name): len(kernel.signatures)
+        (m.__name__, name): len(getattr(kernel, "dispatcher", kernel).signatures)
         for m in (aes, _kernels, oblivious_transfer)
         for name, kernel in vars(m).items()
-        if hasattr(kernel, "signatures")
+        if isinstance(kernel, Loop) or hasattr(kernel, "signatures")
     }
 
 secure.warm_up()
@@ -168,6 +178,53 @@ def test_after_warming_up_nothing_is_left_to_compile():
         env={**os.environ, "PYTHONPATH": str(tests.parent / "src")},
     )
     assert done.stdout == "{}\n", done.stdout + done.stderr
+
+
+LITTLE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from numba.core import event
+import pyarrow as pa
+from sfumato import secure
+from two_parties import everything
+
+made = []
+
+class Compiled(event.Listener):
+    def on_start(self, event):
+        made.append(event)
+
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Compiled())
+days = pa.table({name: ["no", "yes"] * 20 for name in ("rain", "wet", "mud")})
+
+def party(session):
+    everything(session)
+    secure.log_of_sums([300], peer=session, modulus=2**60 - 93, bits=10)
+    secure.id3(days, target="mud", peer=session, share_categories=True)
+    secure.bayes_net(days, peer=session, share_categories=True)
+    return session.report().engine
+
+print(*secure.together(party, party), len(made))
+"""
+
+
+def test_with_little_to_do_nothing_is_compiled(tmp_path):
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE, str(tests)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "NUMBA_CACHE_DIR": str(tmp_path),
+            "PYTHONPATH": str(tests.parent / "src"),
+        },
+    )
+    assert done.stdout == "openssl openssl 0\n", done.stdout + done.stderr
 
 
 NARROW = """
@@ -228,3 +285,57 @@ def test_importing_loads_neither_numba_nor_cryptography():
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
     )
     assert done.stdout == "set()\n", done.stdout + done.stderr
+
+
+# Loops and what numpy and OpenSSL do instead
+
+
+class Drawn:
+    """Random bytes that are the same in every run, for each party and of each kind in order."""
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[str, str], np.random.Generator] = {}
+
+    def of(self, kind: str, length: int) -> bytes:
+        who = (threading.current_thread()._args[0], kind)  # `together` runs a role in each thread
+        generator = self._left.setdefault(who, np.random.default_rng([*"|".join(who).encode()]))
+        return generator.bytes(length)
+
+
+def everything_in_all_kinds_of_rings(session):
+    opened = everything(session)
+    for ring in (
+        Ring.power_of_two(24),
+        Ring.power_of_two(100),
+        Ring(1 << 200),
+        Ring.odd(2**90 + 7),
+    ):
+        x = secure.share(session, [5, -3, 2**20, 0, 1], ring=ring, owner="alice", n=5)
+        opened += list(secure.reveal(session, secure.multiply(session, x, x), what="squares"))
+    return opened
+
+
+@needs_aes
+def test_without_a_compiler_the_same_bytes_are_sent(monkeypatch):
+    sent = {}
+    send = Channel.send
+
+    def watched(self, step, payload):
+        role = threading.current_thread()._args[0]
+        sent[way].setdefault(role, []).append((step, bytes(memoryview(payload).cast("B"))))
+        return send(self, step, payload)
+
+    monkeypatch.setattr(Channel, "send", watched)
+    results = []
+    for way in ("compiled", "instead"):
+        drawn, sent[way] = Drawn(), {}
+        monkeypatch.setattr(os, "urandom", partial(drawn.of, "urandom"))
+        monkeypatch.setattr(secrets, "token_bytes", partial(drawn.of, "bytes"))
+        monkeypatch.setattr(secrets, "token_hex", lambda n, d=drawn: d.of("hex", n).hex())
+        with running(way):
+            results.append(agree(everything_in_all_kinds_of_rings))
+    assert results[0] == results[1]
+    assert sent["compiled"] == sent["instead"]
+    assert {"circuit: tables", "products: corrections", "transfers: matrix"} <= {
+        step for step, _ in sent["instead"]["alice"] + sent["instead"]["bob"]
+    }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import Ring, Shares
-from two_parties import BY_CHANCE, RINGS, agree, residues, split
+from two_parties import BY_CHANCE, RINGS, agree, residues, running, split
 
 rings = st.sampled_from(
     [*RINGS, *(Ring.power_of_two(b) for b in (1, 2, 63)), *(Ring.odd(m) for m in (3, 5, 2**63 - 1))]
@@ -27,19 +27,21 @@ def elements(draw):
     return ring, [v % ring.modulus for v in draw(many)], [v % ring.modulus for v in draw(many)]
 
 
+@pytest.mark.parametrize("way", ["compiled", "instead"])
 @given(elements())
 @settings(max_examples=300)
-def test_arithmetic_is_that_of_integers_modulo_m(case):
+def test_arithmetic_is_that_of_integers_modulo_m(way, case):
     ring, xs, ys = case
     x, y = ring.encode(xs), ring.encode(ys)
     m = ring.modulus
     pairs = list(zip(xs, ys, strict=True))
-    assert residues(ring, ring.decode(ring.add(x, y))) == [(a + b) % m for a, b in pairs]
-    assert residues(ring, ring.decode(ring.subtract(x, y))) == [(a - b) % m for a, b in pairs]
-    assert residues(ring, ring.decode(ring.multiply(x, y))) == [a * b % m for a, b in pairs]
-    assert residues(ring, ring.decode(ring.negate(x))) == [-a % m for a in xs]
-    assert residues(ring, ring.decode(ring.times(x, -7))) == [-7 * a % m for a in xs]
-    assert residues(ring, ring.decode(ring.sum(x, len(xs)))) == [sum(xs) % m]
+    with running(way):
+        assert residues(ring, ring.decode(ring.add(x, y))) == [(a + b) % m for a, b in pairs]
+        assert residues(ring, ring.decode(ring.subtract(x, y))) == [(a - b) % m for a, b in pairs]
+        assert residues(ring, ring.decode(ring.multiply(x, y))) == [a * b % m for a, b in pairs]
+        assert residues(ring, ring.decode(ring.negate(x))) == [-a % m for a in xs]
+        assert residues(ring, ring.decode(ring.times(x, -7))) == [-7 * a % m for a in xs]
+        assert residues(ring, ring.decode(ring.sum(x, len(xs)))) == [sum(xs) % m]
     assert residues(ring, ring.decode(ring.from_bits(ring.to_bits(x)))) == xs
 
 

@@ -33,7 +33,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from sfumato.budget import Clock
 
-__all__ = ["Loop", "always_compiled", "by_numpy", "compiled", "njit"]
+__all__ = ["Loop", "always_compiled", "by_numpy", "compiled", "njit", "plain", "without_delay"]
 
 _FEW = 256
 """Entries up to which numpy is as quick as a compiled loop."""
@@ -87,9 +87,16 @@ class Loop:
         Numbers in the arrays up to which it may run as it is.
     patience
         Seconds that it may run as it is, in all: about what compiling it takes.
+    instead
+        What gives the same without a compiler; it runs where the loop would run as it is, also
+        within another, and has the same arguments.
     options
         More for numba.
     """
+
+    at_once = False
+    """Whether all loops are compiled or loaded when they are first called, however little they do;
+    see `without_delay`."""
 
     def __init__(
         self,
@@ -97,11 +104,13 @@ class Loop:
         *,
         most: int = 1 << 15,
         patience: float = 4.0,
+        instead: Callable[..., Any] | None = None,
         **options: Any,
     ) -> None:
         self.py_func = function
         self.most = most
         self.patience = patience
+        self.instead = instead
         self._options = options
         self._settled: Callable[..., Any] | None = None
         update_wrapper(self, function)
@@ -111,15 +120,20 @@ class Loop:
         if self._settled is not None:
             return self._settled(*arguments)
         if self._may_run_as_it_is(arguments):
-            start = time.monotonic()
+            start = time.thread_time()
             try:
-                return self.interpreted(*arguments)
+                return (self.instead or self.interpreted)(*arguments)
             except _TooLong:
                 self.patience = 0.0
             finally:
-                self.patience -= time.monotonic() - start
+                self.patience -= time.thread_time() - start
         self._settled = self.dispatcher
         return self._settled(*arguments)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it runs compiled in this process, from now on."""
+        return self._settled is not None
 
     @cached_property
     def dispatcher(self) -> Any:
@@ -150,14 +164,7 @@ class Loop:
     @cached_property
     def plain(self) -> Callable[..., Any]:
         """The loop as Python, and so are all loops that it calls."""
-        scope = dict(self.py_func.__globals__)
-        code = self.py_func.__code__
-        twin = types.FunctionType(code, scope, code.co_name, self.py_func.__defaults__)
-        self.__dict__["plain"] = twin  # a loop may call itself
-        for name in code.co_names:
-            if hasattr(scope.get(name), "plain"):
-                scope[name] = scope[name].plain
-        return twin
+        return plain(self)
 
     def interpreted(self, *arguments: Any) -> Any:
         """Run it as Python; whole numbers have 64 bits, as numba computes with them.
@@ -190,7 +197,9 @@ class Loop:
 
     def _may_run_as_it_is(self, arguments: tuple[Any, ...]) -> bool:
         """Whether it has little to do, and was not compiled before for such arguments."""
-        if not self.most or self.patience <= 0 or not _few(arguments, self.most):
+        if Loop.at_once or not self.most or self.patience <= 0:
+            return False
+        if not _few(arguments, self.most, apart=self.instead is None):
             return False
         if not self.stored:
             return True
@@ -381,21 +390,46 @@ def _for_all_numbers(dispatcher: Any) -> None:
     dispatcher.get_call_template = plain
 
 
-def compiled(
-    function: Callable[..., Any] | None = None, *, most: int = 1 << 15, patience: float = 4.0
-) -> Any:
+def compiled(function: Callable[..., Any] | None = None, **how: Any) -> Any:
     """Mark a loop, with or without saying up to when it may run as it is; see `Loop`."""
-    if function is None:
-        return partial(Loop, most=most, patience=patience)
-    return Loop(function, most=most, patience=patience)
+    return partial(Loop, **how) if function is None else Loop(function, **how)
 
 
 always_compiled = partial(Loop, most=0)
 """Marks a loop that is called only where numpy would take longer; it may see memory directly."""
 
 
-def _few(arguments: tuple[Any, ...], most: int) -> bool:
-    """Whether the arguments are numbers and arrays apart from each other, with few numbers."""
+@contextmanager
+def without_delay() -> Iterator[None]:
+    """Compile or load every loop that is called meanwhile."""
+    Loop.at_once = True
+    try:
+        yield
+    finally:
+        Loop.at_once = False
+
+
+def plain(loop: Any) -> Callable[..., Any]:
+    """A loop, or a function that `njit` made, as Python; and so are all that it calls, or what
+    they name instead."""
+    return _plain(loop, {})
+
+
+def _plain(loop: Any, known: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
+    function = loop.py_func
+    if function not in known:  # a loop may call itself
+        code, scope = function.__code__, dict(function.__globals__)
+        twin = types.FunctionType(code, scope, code.co_name, function.__defaults__)
+        known[function] = twin
+        for name in code.co_names:
+            if hasattr(scope.get(name), "py_func"):
+                other = getattr(scope[name], "instead", None)
+                scope[name] = other or _plain(scope[name], known)
+    return known[function]
+
+
+def _few(arguments: tuple[Any, ...], most: int, *, apart: bool) -> bool:
+    """Whether the arguments are numbers and arrays (`apart` from each other), with few numbers."""
     arrays: list[npt.NDArray[Any]] = []
     waiting = list(arguments)
     for value in waiting:
@@ -407,6 +441,8 @@ def _few(arguments: tuple[Any, ...], most: int) -> bool:
             return False
     if sum(array.size for array in arrays) > most:
         return False
+    if not apart:
+        return True
     bounds = sorted(byte_bounds(array) for array in arrays if array.size)
     return all(end <= start for (_, end), (start, _) in itertools.pairwise(bounds))
 
@@ -433,14 +469,34 @@ class _TooLong(BaseException):
 
 
 class _Alarm:
-    """Raises `_TooLong` in the thread that set it, unless what it guards ends before."""
+    """Raises `_TooLong` in the thread that set it, unless what it guards ends before.
+
+    Seconds are those that the thread computes, where the system tells: on a busy machine it waits.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._thread = threading.get_ident()
-        self._timer = threading.Timer(seconds, self._ring)
-        self._timer.daemon = True
+        self._clock: Callable[[], float] = time.monotonic
+        if hasattr(time, "pthread_getcpuclockid"):
+            self._clock = partial(time.clock_gettime, time.pthread_getcpuclockid(self._thread))
+        self._end = self._clock() + seconds
         self._lock = threading.Lock()
         self._rang = self._over = False
+        self._timer = self._set(seconds)
+
+    def _set(self, seconds: float) -> threading.Timer:
+        timer = threading.Timer(seconds, self._look)
+        timer.daemon = True
+        return timer
+
+    def _look(self) -> None:
+        with self._lock:
+            left = 0.0 if self._over else self._end - self._clock()
+            if left > 0:
+                self._timer = self._set(max(left, 0.01))
+                self._timer.start()
+                return
+        self._ring()
 
     def _ring(self) -> None:
         with self._lock:
@@ -452,9 +508,9 @@ class _Alarm:
         self._timer.start()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._timer.cancel()
         with self._lock:
             self._over = True
+            self._timer.cancel()
         if self._rang and kind is not _TooLong:
             self._raise(None)  # take back what is on its way: nobody would expect it out there
 

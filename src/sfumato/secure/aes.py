@@ -1,7 +1,8 @@
 """Hashing and garbling on AES: compiled for the processor's own instructions, or by OpenSSL.
 
-The two engines give the same bytes, so a party with the instructions and one without can work
-together.
+Both ways give the same bytes, so a party with the instructions and one without can work together,
+and one that has them begins with OpenSSL and compiles when that pays. Neither way takes another
+path for other secrets; key schedules look up a table at places that depend on the key.
 
 The hash is H(x; key, i) = AES_key(y) xor y with y = σ(x) xor i and σ(l, h) = (h, l xor h): a
 re-keyed, tweaked, circular correlation robust hash (Guo, Katz, Wang & Yu 2020, "MiTCCR", with a
@@ -15,7 +16,9 @@ blocks go through one instruction; otherwise eight independent blocks hide its l
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
@@ -25,7 +28,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError, ParameterError
-from sfumato.kernels.compiling import njit
+from sfumato.kernels.compiling import Loop, njit, plain
 from sfumato.secure.circuit import NOT, XOR, Circuit
 from sfumato.secure.oblivious_transfer import ROWS_A_KEY
 
@@ -264,7 +267,17 @@ def _expand_at(low, high, offset, keys):  # type: ignore[no-untyped-def]
     _expand(moved, high + np.uint64(moved < low), keys)
 
 
-@njit(nogil=True)
+_kernel = partial(partial, Loop, most=1 << 22)
+"""Marks a loop, and says what OpenSSL and numpy do instead."""
+
+
+def _expanded(keys: Words) -> Bits:
+    out = np.empty((176, len(keys)), np.uint8)
+    plain(_expand)(keys[:, 0], keys[:, 1], out)
+    return np.ascontiguousarray(out.T)
+
+
+@_kernel(instead=_expanded, patience=0.5)
 def expand_keys(keys):  # type: ignore[no-untyped-def]
     """Key schedules of many keys: uint64[n, 2] to uint8[n, 176]."""
     out = np.empty((len(keys), 176), np.uint8)
@@ -290,13 +303,32 @@ def _hash_row(source, target, count, round_keys, low, high):  # type: ignore[no-
         i += 1
 
 
-@njit(nogil=True)
-def hash_rows(labels, key_low, key_high, delta_low, delta_high, out, rows_a_key):  # type: ignore[no-untyped-def]
-    """out[i] = H(labels[i] xor delta; key + i // rows_a_key, i % rows_a_key)."""
+def _hashed(labels: Words, key: int) -> Words:
+    """H(labels[…, i, :]; key + i // 4096, i % 4096), by OpenSSL."""
+    mixed = np.empty_like(labels)
+    tweaks = np.arange(labels.shape[-2], dtype=np.uint64) % np.uint64(ROWS_A_KEY)
+    mixed[..., 0] = labels[..., 1] ^ tweaks
+    mixed[..., 1] = labels[..., 0] ^ labels[..., 1]
+    encrypted: Words = np.empty_like(mixed)
+    for number, start in enumerate(range(0, len(tweaks), ROWS_A_KEY)):
+        part = (..., slice(start, start + ROWS_A_KEY), slice(None))
+        encrypted[part] = _aes_blocks(_shifted(key, number).to_bytes(16, "little"), mixed[part])
+    return encrypted ^ mixed
+
+
+def _hashed_rows(
+    labels: Words, low: np.uint64, high: np.uint64, delta_low: Any, delta_high: Any, out: Words
+) -> None:
+    out[:] = _hashed(labels ^ np.array([delta_low, delta_high]), _whole(low, high))
+
+
+@_kernel(instead=_hashed_rows, patience=0.7)
+def hash_rows(labels, key_low, key_high, delta_low, delta_high, out):  # type: ignore[no-untyped-def]
+    """out[i] = H(labels[i] xor delta; key + i // 4096, i % 4096)."""
     round_keys = np.empty(176, np.uint8)
-    for start in range(0, len(labels), rows_a_key):
-        _expand_at(key_low, key_high, start // rows_a_key, round_keys)
-        count = min(rows_a_key, len(labels) - start)
+    for start in range(0, len(labels), ROWS_A_KEY):
+        _expand_at(key_low, key_high, start // ROWS_A_KEY, round_keys)
+        count = min(ROWS_A_KEY, len(labels) - start)
         _hash_row(
             labels.ctypes.data + 16 * start, out.ctypes.data + 16 * start, count,
             round_keys.ctypes.data, delta_low, delta_high,
@@ -326,7 +358,16 @@ def _carryless(typing, a, b):  # type: ignore[no-untyped-def]
     return types.UniTuple(_U64, 2)(_U64, _U64), generate
 
 
-@njit(nogil=True)
+def _combined(rows: Words, weights: Words, low: Words, high: Words) -> None:
+    for bit in range(64):
+        chosen = np.uint64(0) - ((weights >> np.uint64(bit)) & np.uint64(1))
+        words = np.bitwise_xor.reduce(rows & chosen, axis=1)
+        low ^= words << np.uint64(bit)
+        if bit:
+            high ^= words >> np.uint64(64 - bit)
+
+
+@_kernel(instead=_combined, patience=0.5)
 def combine(rows, weights, low, high):  # type: ignore[no-untyped-def]
     """Add Σ_w rows[r, w] · weights[w], products over GF(2), to (high, low)[r]."""
     for r in range(len(rows)):
@@ -338,7 +379,14 @@ def combine(rows, weights, low, high):  # type: ignore[no-untyped-def]
         low[r], high[r] = below, above
 
 
-@njit(nogil=True)
+def _streamed(round_keys: Bits, first: np.uint64, out: Words) -> None:
+    counters = np.zeros((out.shape[1] // 2, 2), np.uint64)
+    counters[:, 0] = first + np.arange(len(counters), dtype=np.uint64)
+    for row, keys in enumerate(round_keys):  # the first is the key itself
+        out[row] = _aes_blocks(keys[:16].tobytes(), counters).reshape(-1)
+
+
+@_kernel(instead=_streamed, patience=0.7)
 def ctr(round_keys, first, out):  # type: ignore[no-untyped-def]
     """Row r of out (uint64[keys, words]) = AES-CTR stream of key r from block `first` on."""
     blocks = out.shape[1] // 2
@@ -354,7 +402,31 @@ def ctr(round_keys, first, out):  # type: ignore[no-untyped-def]
             i += 1
 
 
-@njit(nogil=True)
+def _garbled(
+    kinds: Any, left: Any, right: Any, target: Any, wires: Words, tables: Words, delta: Words,
+    low: np.uint64, high: np.uint64,
+) -> None:  # fmt: skip
+    key, gate = _whole(low, high), 0
+    both = np.stack([np.zeros_like(delta), delta])[:, None]
+    for kind, x, y, out in zip(kinds, left, right, target, strict=True):
+        a, b = wires[x], wires[y]
+        if kind == XOR:
+            wires[out] = a ^ b
+        elif kind == NOT:
+            wires[out] = a ^ delta
+        else:
+            key_a, key_b = _shifted(key, 2 * gate), _shifted(key, 2 * gate + 1)
+            a0, a1 = _hashed(a ^ both, key_a)
+            b0, b1 = _hashed(b ^ both, key_b)
+            colour_a, colour_b = _colour(a), _colour(b)
+            first = a0 ^ a1 ^ (colour_b & delta)
+            second = b0 ^ b1 ^ a
+            tables[gate, 0], tables[gate, 1] = first, second
+            wires[out] = a0 ^ (colour_a & first) ^ b0 ^ (colour_b & (second ^ a))
+            gate += 1
+
+
+@_kernel(instead=_garbled, patience=1.0)
 def garble(kinds, left, right, target, wires, tables, delta, key_low, key_high):  # type: ignore[no-untyped-def]
     """Garble a circuit for a batch: wires[slot, instance] holds the label of zero.
 
@@ -406,7 +478,26 @@ def garble(kinds, left, right, target, wires, tables, delta, key_low, key_high):
             gate += 1
 
 
-@njit(nogil=True)
+def _evaluated(
+    kinds: Any, left: Any, right: Any, target: Any, wires: Words, tables: Words,
+    low: np.uint64, high: np.uint64,
+) -> None:  # fmt: skip
+    key, gate = _whole(low, high), 0
+    for kind, x, y, out in zip(kinds, left, right, target, strict=True):
+        a, b = wires[x], wires[y]
+        if kind == XOR:
+            wires[out] = a ^ b
+        elif kind == NOT:
+            wires[out] = a
+        else:
+            hashed_a = _hashed(a, _shifted(key, 2 * gate))
+            hashed_b = _hashed(b, _shifted(key, 2 * gate + 1))
+            first, second = tables[gate]
+            wires[out] = hashed_a ^ (_colour(a) & first) ^ hashed_b ^ (_colour(b) & (second ^ a))
+            gate += 1
+
+
+@_kernel(instead=_evaluated, patience=1.0)
 def evaluate(kinds, left, right, target, wires, tables, key_low, key_high):  # type: ignore[no-untyped-def]
     """Evaluate a garbled circuit for a batch: wires hold the active labels."""
     batch = wires.shape[1]
@@ -447,166 +538,89 @@ def evaluate(kinds, left, right, target, wires, tables, key_low, key_high):  # t
 _MASK = (1 << 64) - 1
 
 
-class Engine(Protocol):
-    """Hashing and garbling of whole batches."""
+class Engine:
+    """Hashing and garbling of whole batches: by OpenSSL while there is little, then compiled."""
+
+    def _run(self, loop: Loop) -> Callable[..., Any]:
+        return loop
 
     @property
     def name(self) -> str:
-        """ "aes-ni" or "openssl"."""
+        """ "aes-ni" or "openssl": whether anything has run compiled in this process."""
+        loops = (expand_keys, ctr, hash_rows, combine, garble, evaluate)
+        return "aes-ni" if any(loop.settled for loop in loops) else "openssl"
 
-    def schedule(self, keys: Words) -> object:
-        """Prepare keys (uint64[n, 2]) for `stream`."""
+    def schedule(self, keys: Words) -> Bits:
+        """Key schedules of keys (uint64[n, 2]) for `stream`, uint8[n, 176]."""
+        schedules: Bits = self._run(expand_keys)(keys)
+        return schedules
 
-    def stream(self, schedule: object, first: int, out: Words) -> None:
+    def stream(self, schedule: Bits, first: int, out: Words) -> None:
         """Row r of out (uint64[n, words]) = AES-CTR of key r, from block `first` on."""
+        self._run(ctr)(schedule, np.uint64(first), out)
 
     def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
         """H(labels[i] xor delta; key + i // 4096, i % 4096) for every i."""
-
-    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
-        """Add Σ_w rows[r, w] · weights[w], carry-less products of 128 bits, to (high, low)[r]."""
-
-    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
-        """Fill `wires` (labels of zero) gate by gate; return the tables."""
-
-    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
-        """Fill `wires` (active labels) gate by gate."""
-
-
-class CompiledEngine:
-    """AES-NI (and VAES where there is) through numba."""
-
-    name = "aes-ni"
-
-    def schedule(self, keys: Words) -> object:
-        """Key schedules, uint8[n, 176]."""
-        return expand_keys(keys)
-
-    def stream(self, schedule: object, first: int, out: Words) -> None:
-        """AES-CTR streams, one key a row."""
-        ctr(schedule, np.uint64(first), out)
-
-    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """Hash every label, 4,096 under a key."""
-        low, high = (np.uint64(0), np.uint64(0)) if delta is None else (delta[0], delta[1])
-        rows = np.ascontiguousarray(labels)  # the kernel walks over memory, not over strides
+        low, high = (_ZERO, _ZERO) if delta is None else (delta[0], delta[1])
+        rows = np.ascontiguousarray(labels)  # the loop walks over memory, not over strides
         out = np.empty_like(rows)
-        hash_rows(rows, *_key(key), low, high, out, ROWS_A_KEY)
+        self._run(hash_rows)(rows, *_key(key), low, high, out)
         return out
 
     def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
-        """By the processor's carry-less multiplication."""
-        combine(rows, weights, low, high)
+        """Add Σ_w rows[r, w] · weights[w], carry-less products of 128 bits, to (high, low)[r]."""
+        self._run(combine)(rows, weights, low, high)
 
     def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
-        """Half gates over the batch."""
+        """Fill `wires` (labels of zero) gate by gate; return the tables."""
         tables = np.empty((circuit.and_gates, 2, wires.shape[1], 2), np.uint64)
-        garble(*circuit.program, wires, tables, delta, *_key(key))
+        self._run(garble)(*circuit.program, wires, tables, delta, *_key(key))
         return tables
 
     def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
-        """Half gates over the batch."""
-        evaluate(*circuit.program, wires, tables, *_key(key))
+        """Fill `wires` (active labels) gate by gate."""
+        self._run(evaluate)(*circuit.program, wires, tables, *_key(key))
 
 
-class PortableEngine:
+class CompiledEngine(Engine):
+    """AES-NI (and VAES where there is) through numba, however little there is to do."""
+
+    name = "aes-ni"
+
+    def _run(self, loop: Loop) -> Callable[..., Any]:
+        dispatcher: Callable[..., Any] = loop.dispatcher
+        return dispatcher
+
+
+class PortableEngine(Engine):
     """numpy, with AES from OpenSSL: for processors without the AES instructions."""
 
     name = "openssl"
 
-    def schedule(self, keys: Words) -> object:
-        """The keys themselves."""
-        return [row.tobytes() for row in keys]
-
-    def stream(self, schedule: object, first: int, out: Words) -> None:
-        """AES-CTR streams, one key a row."""
-        assert isinstance(schedule, list)
-        counters = np.zeros((out.shape[1] // 2, 2), np.uint64)
-        counters[:, 0] = np.arange(first, first + len(counters), dtype=np.uint64)
-        for row, key in enumerate(schedule):
-            out[row] = _aes_blocks(key, counters).reshape(-1)
-
-    def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """Hash every label, 4,096 under a key."""
-        shifted = labels if delta is None else labels ^ delta
-        mixed = np.empty_like(shifted)
-        tweaks = np.arange(len(labels), dtype=np.uint64) % np.uint64(ROWS_A_KEY)
-        mixed[:, 0] = shifted[:, 1] ^ tweaks
-        mixed[:, 1] = shifted[:, 0] ^ shifted[:, 1]
-        encrypted: Words = np.empty_like(mixed)
-        for number, start in enumerate(range(0, len(mixed), ROWS_A_KEY)):
-            part = slice(start, start + ROWS_A_KEY)
-            encrypted[part] = _aes_blocks(_shifted(key, number).to_bytes(16, "little"), mixed[part])
-        return encrypted ^ mixed
-
-    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
-        """Bit by bit."""
-        for bit in range(64):
-            chosen = np.uint64(0) - ((weights >> np.uint64(bit)) & np.uint64(1))
-            words = np.bitwise_xor.reduce(rows & chosen, axis=1)
-            low ^= words << np.uint64(bit)
-            if bit:
-                high ^= words >> np.uint64(64 - bit)
-
-    def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
-        """Half gates over the batch."""
-        tables = np.empty((circuit.and_gates, 2, wires.shape[1], 2), np.uint64)
-        gate = 0
-        for kind, left, right, target in zip(*circuit.program, strict=True):
-            a, b = wires[left], wires[right]
-            if kind == XOR:
-                wires[target] = a ^ b
-            elif kind == NOT:
-                wires[target] = a ^ delta
-            else:
-                key_a, key_b = _shifted(key, 2 * gate), _shifted(key, 2 * gate + 1)
-                a0 = self.hash(a, key_a)
-                a1 = self.hash(a, key_a, delta=delta)
-                b0 = self.hash(b, key_b)
-                b1 = self.hash(b, key_b, delta=delta)
-                colour_a, colour_b = _colour(a), _colour(b)
-                first = a0 ^ a1 ^ (colour_b & delta)
-                second = b0 ^ b1 ^ a
-                tables[gate, 0], tables[gate, 1] = first, second
-                wires[target] = a0 ^ (colour_a & first) ^ b0 ^ (colour_b & (second ^ a))
-                gate += 1
-        return tables
-
-    def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
-        """Half gates over the batch."""
-        gate = 0
-        for kind, left, right, target in zip(*circuit.program, strict=True):
-            a, b = wires[left], wires[right]
-            if kind == XOR:
-                wires[target] = a ^ b
-            elif kind == NOT:
-                wires[target] = a
-            else:
-                hashed_a = self.hash(a, _shifted(key, 2 * gate))
-                hashed_b = self.hash(b, _shifted(key, 2 * gate + 1))
-                first, second = tables[gate, 0], tables[gate, 1]
-                wires[target] = (
-                    hashed_a ^ (_colour(a) & first) ^ hashed_b ^ (_colour(b) & (second ^ a))
-                )
-                gate += 1
+    def _run(self, loop: Loop) -> Callable[..., Any]:
+        assert loop.instead is not None
+        return loop.instead
 
 
 def choose(name: str = "auto") -> Engine:
-    """The engine of that name; "auto" takes the compiled one where the processor allows it."""
+    """The engine of that name; "auto" compiles where it pays and the processor allows it."""
     if name not in ("auto", "aes-ni", "openssl"):
         raise ParameterError(f"`{name}` is not an engine", remedy="Use auto, aes-ni or openssl.")
-    if name != "openssl":
-        if available():
-            return CompiledEngine()
-        if name == "aes-ni":
-            raise ParameterError(
-                "this processor has no AES instructions", remedy="Use the engine openssl or auto."
-            )
-    return PortableEngine()
+    if name == "openssl" or (name == "auto" and not available()):
+        return PortableEngine()
+    if not available():
+        raise ParameterError(
+            "this processor has no AES instructions", remedy="Use the engine openssl or auto."
+        )
+    return CompiledEngine() if name == "aes-ni" else Engine()
 
 
 def _key(key: int) -> tuple[np.uint64, np.uint64]:
     return np.uint64(key & _MASK), np.uint64(key >> 64)
+
+
+def _whole(low: np.uint64, high: np.uint64) -> int:
+    return int(low) | int(high) << 64
 
 
 def _shifted(key: int, offset: int) -> int:

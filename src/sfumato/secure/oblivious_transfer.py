@@ -43,7 +43,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError
-from sfumato.kernels.compiling import njit
+from sfumato.kernels.compiling import compiled
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -199,7 +199,7 @@ class _Stock:
     def _make(self, count: int) -> Words:
         raise NotImplementedError
 
-    def _stream(self, schedule: object, count: int) -> Words:
+    def _stream(self, schedule: NDArray[np.uint8], count: int) -> Words:
         """The next bits of all columns, for `count` transfers."""
         rows = np.empty((_COLUMNS, count // _WORD), np.uint64)
         self._session.engine.stream(schedule, self._block, rows)
@@ -365,7 +365,12 @@ def _chunks(total: int) -> list[tuple[int, int]]:
     return [(start, min(_CHUNK, total - start)) for start in range(0, total, _CHUNK)]
 
 
-@njit(nogil=True)
+def _flipped(q: Words, flipped: NDArray[np.uint8], low: np.uint64, high: np.uint64) -> None:
+    bits = np.unpackbits(flipped, count=len(q), bitorder="little").astype(np.uint64)
+    q ^= (np.uint64(0) - bits)[:, None] & np.array([low, high])
+
+
+@compiled(most=1 << 22, patience=0.5, instead=_flipped)
 def flip(q, flipped, low, high):  # type: ignore[no-untyped-def]
     """Add Δ = (low, high) to the rows of q whose bit in `flipped` (uint8, lowest first) is one."""
     for i in range(len(q)):
@@ -401,7 +406,22 @@ def _exchange(typing, first, second, shift, mask):  # type: ignore[no-untyped-de
     return types.void(*[types.uint64] * 4), generate
 
 
-@njit(nogil=True)
+def _turned(rows: Words, columns: Words) -> None:
+    words, width = rows.shape[1], 32
+    turned = rows.copy()
+    mask = np.uint64(0x00000000FFFFFFFF)
+    while width:
+        halves = turned.reshape(-1, 2, width, words)
+        low, high = halves[:, 0], halves[:, 1]
+        moved = ((low >> np.uint64(width)) ^ high) & mask
+        low ^= moved << np.uint64(width)
+        high ^= moved
+        width >>= 1
+        mask ^= mask << np.uint64(width)
+    columns.reshape(words, 64, 2)[:] = turned.reshape(2, 64, words).transpose(2, 1, 0)
+
+
+@compiled(most=1 << 22, patience=0.7, instead=_turned)
 def transpose(rows, columns):  # type: ignore[no-untyped-def]
     """Turn 128 rows of bits, uint64[128, words], into their columns, uint64[64·words, 2].
 

@@ -48,6 +48,8 @@ Found = TypeVar("Found", bound=Result)
 MISSING = "(missing)"
 """The category of empty cells, where each side has whole rows."""
 _LARGEST_SUM_BITS = 40
+_FEW_CELLS = 20_000
+"""Cells on one side up to which nothing is compiled before the two meet."""
 _BOUNDS = ("error", "tolerance")
 """Fields that are no part of what both sides found: their last digits may depend on the machine."""
 _WRITTEN = 'Write e.g. {"sex": ["f", "m"], "stage": ["I", "II"]}'
@@ -127,10 +129,14 @@ class Meeting:
             return parse_address(self.listen, "--listen")
         return parse_address(self.peer or "", "--peer")
 
-    def meet(self, program: str, parameters: Mapping[str, Any]) -> Session:
-        """Prepare the compiled code, then wait for the other party and greet it."""
+    def meet(self, program: str, parameters: Mapping[str, Any], *, cells: int) -> Session:
+        """Compile what so many cells (or numbers) need, then wait for the other party and greet it.
+
+        Few need none. Where they do after all, it is compiled while the other party waits.
+        """
         budget = self.budget or Budget()
-        warm_up(budget.progress, odd=False)
+        if cells > _FEW_CELLS:
+            warm_up(budget.progress, odd=False)
         budget.progress("waiting for the other party")
         session = (listen if self.listen else connect)(
             self.me,
@@ -278,7 +284,7 @@ def log_of_sums(
         return Logarithms(tuple(float(value) for value in opened), log_error(ring, **exactly))
 
     told = {"numbers": len(numbers), "dual": dual, "quick": quick, "backend": backend, **asked}
-    return _together(peer, "log", told, compute)
+    return _together(peer, "log", told, compute, cells=len(numbers))
 
 
 def id3(
@@ -363,6 +369,7 @@ def id3(
         "id3",
         {**options, **chosen.facts, **own.facts(schema)},
         lambda session: grow_tree(session, own.agreed(session, schema), setting=chosen, **options),
+        cells=own.cells,
     )
 
 
@@ -420,6 +427,7 @@ def bayes_net(
         "bayes",
         {**options, **chosen.facts, **own.facts(schema)},
         lambda session: search_net(session, own.agreed(session, schema), setting=chosen, **options),
+        cells=own.cells,
     )
 
 
@@ -439,6 +447,7 @@ def warm_up(progress: Callable[[str], None] | None = None, *, odd: bool = True) 
     started = time.monotonic()
     import numpy as np
 
+    from sfumato.kernels.compiling import without_delay
     from sfumato.secure.counting import scalar_product
     from sfumato.secure.logarithm import log
     from sfumato.secure.shares import Ring, private
@@ -449,7 +458,7 @@ def warm_up(progress: Callable[[str], None] | None = None, *, odd: bool = True) 
             log(session, numbers, bits=10)
             scalar_product(session, np.ones(64, bool), ring=Ring.power_of_two(32))
 
-    with _said_when_compiling(progress):
+    with _said_when_compiling(progress), without_delay():
         together(party, party, program="warm-up")
     return time.monotonic() - started
 
@@ -481,11 +490,13 @@ def _together(
     program: str,
     parameters: Mapping[str, Any],
     compute: Callable[[Session], Found],
+    *,
+    cells: int,
 ) -> Outcome[Found]:
     """Compute in a session at hand; else meet, and return once both sides have finished."""
     if isinstance(peer, Session):
         return Outcome(compute(peer), peer.report())
-    with peer.meet(program, parameters) as session:
+    with peer.meet(program, parameters, cells=cells) as session:
         found = compute(session)
         told = {k: v for k, v in found.to_dict().items() if k not in _BOUNDS}
         session.note_opened(json.dumps(told, sort_keys=True).encode())
@@ -597,6 +608,11 @@ class LocalTable:
                 remedy="Leave it out (-x), make it coarser, or raise --max-values (max_values=).",
             )
         self.categories[name], self._codes[name] = values, codes
+
+    @property
+    def cells(self) -> int:
+        """Rows times columns."""
+        return int(self.rows) * len(self.categories)
 
     def facts(self, schema: Schema | None) -> dict[str, Any]:
         """What both sides must agree on."""

@@ -28,6 +28,7 @@ from sfumato.anonymization.methods.pricing import (
     grow,
     grow_all,
     loss_with,
+    losses_at,
     number_positions,
     prices_of,
     union_loss,
@@ -179,14 +180,35 @@ def _wanted(sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
     return True
 
 
-@compiled
+def _filled(
+    head: npt.NDArray[Any], ints: npt.NDArray[Any], floats: npt.NDArray[Any],
+    memory: npt.NDArray[Any], axis: int, starts: npt.NDArray[Any], values: npt.NDArray[Any],
+    losses: npt.NDArray[Any],
+) -> None:  # fmt: skip
+    own = slice(starts[axis], starts[axis + 1])
+    losses[own] = losses_at(head, ints, floats, memory[0], axis, values[own])
+
+
+@compiled(instead=_filled)
 def _fill(head, ints, floats, memory, axis, starts, values, losses):  # type: ignore[no-untyped-def]
     """What a group would lose on an axis with each of its values."""
     for at in range(starts[axis], starts[axis + 1]):
         losses[at] = loss_with(head, ints, floats, memory, 0, axis, values[at])
 
 
-@compiled
+def _lost(codes: npt.NDArray[Any], alive: int, losses: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What a group would lose with each candidate: added up in the order of the columns."""
+    total = np.zeros(alive)
+    for axis in range(codes.shape[1]):
+        total += losses[codes[:alive, axis]]
+    return total
+
+
+def _farthest_of_all(codes: npt.NDArray[Any], alive: int, losses: npt.NDArray[Any]) -> int:
+    return int(np.argmax(_lost(codes, alive, losses))) if alive else 0
+
+
+@compiled(instead=_farthest_of_all)
 def _farthest(codes, alive, losses):  # type: ignore[no-untyped-def]
     best, found = -1.0, 0
     for i in range(alive):
@@ -198,7 +220,17 @@ def _farthest(codes, alive, losses):  # type: ignore[no-untyped-def]
     return found
 
 
-@compiled
+def _nearest_of_all(
+    codes: npt.NDArray[Any], alive: int, losses: npt.NDArray[Any], now: float
+) -> int:
+    if not alive:
+        return -1
+    total = _lost(codes, alive, losses)
+    free = total <= now
+    return int(np.argmax(free) if free.any() else np.argmin(total))
+
+
+@compiled(instead=_nearest_of_all)
 def _nearest(codes, alive, losses, now):  # type: ignore[no-untyped-def]
     """The candidate with which a group that loses `now` would lose least."""
     columns = codes.shape[1]

@@ -29,6 +29,7 @@ __all__ = [
     "grow",
     "grow_all",
     "loss_with",
+    "losses_at",
     "losses_with",
     "memories_of",
     "nearest_entries",
@@ -256,6 +257,28 @@ def loss_with(head, ints, floats, memories, group, axis, position):  # type: ign
         return (memories[group, at] - known) * floats[head[axis, PRICE]]
     low, high = min(memories[group, at], position), max(memories[group, at + 1], position)
     return _span(head, floats, axis, low, high)
+
+
+def losses_at(
+    head: Array, ints: Array, floats: Array, memory: Array, axis: int, positions: Array
+) -> Array:
+    """`loss_with` of many positions at once, by numpy; `memory` is that of one group."""
+    kind, at, price = head[axis, KIND], head[axis, SLOT], head[axis, PRICE]
+    positions = positions.astype(np.int64)
+    lost: Array
+    if kind == TREE:
+        parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
+        node = np.full(positions.shape, memory[at])
+        while (out := (positions < ints[first + node]) | (positions > ints[last + node])).any():
+            node[out] = ints[parent + node[out]]
+        lost = floats[price + node]
+    elif kind == SET:
+        known = (memory[at + 1 + positions // WORD] >> (positions % WORD)) & 1
+        lost = (memory[at] - known) * floats[price]
+    else:
+        low, high = np.minimum(memory[at], positions), np.maximum(memory[at + 1], positions)
+        lost = np.minimum(floats[head[axis, CAP]], floats[price + high] - floats[price + low])
+    return lost
 
 
 @bare
