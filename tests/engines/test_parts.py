@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.anonymization import verb as solving
 from sfumato.columns import persons as named_persons
-from sfumato.engines.protocol import Engine
-from sfumato.errors import ParameterError
+from sfumato.engines.protocol import Engine, asks_sql
+from sfumato.errors import ColumnError, ParameterError
 from sfumato.populations import promises
 from sfumato.quasi import proof
 from sfumato.release import anonymity
@@ -376,9 +377,101 @@ def test_every_class_of_every_part_matches_enough_people(
     assert made.utility["ncp"] < 1.5 * whole.utility["ncp"]
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("kind", ["spark"], indirect=True)
-def test_spark_refuses_k_map_in_parts_before_it_starts(kind: str, opened: Opener) -> None:
-    rows = Table(opened(population(200, 1)))
-    with pytest.raises(ParameterError, match="looks people up here, and Spark solves parts else"):
-        sf.anonymize(rows, qi=["age", "sex"], k_map=3, population=population(400, 2), parts=2)
+@pytest.mark.parametrize("kind", DATABASES, indirect=True)
+def test_answers_of_parts_are_added_up(kind: str, opened: Opener) -> None:
+    engine = opened(population(500, 1))
+    assert asks_sql(engine)
+    told = pa.schema([("age", pa.int64()), ("people", pa.int64())])
+
+    def counted(classes: pa.Table) -> pa.Table:
+        ages, rows = (classes.column(at).to_pylist() for at in (0, 2))
+        return pa.table({"age": ages, "people": rows})
+
+    for here in (False, True):
+        found = engine.over_classes(
+            ["age", "sex"], ["age", "sex"], 3, counted, told, summed=True, here=here
+        )
+        sums = dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        assert sums == Counter(population(500, 1).column("age").to_pylist())
+
+
+ON_SPARK = pytest.mark.parametrize(
+    "kind", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+RARELY_OLD: dict[str, Any] = {
+    "qi": ["age", "height", "sex"], "weights": {"age": 10}, "k_map": 20, "parts": 4,
+}  # fmt: skip
+
+
+def rarely_old(rows: int) -> pa.Table:
+    """People of whom so few are old that a part of a table has not enough of them."""
+    people = population(rows, 2)
+    young = np.array(people["age"]) < 20
+    return people.filter(pa.array(young | (np.arange(rows) % 150 == 0)))
+
+
+@ON_SPARK
+def test_people_of_a_spark_frame_go_to_the_parts_of_another(
+    kind: str,
+    opened: Opener,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, people = population(1200, 1), rarely_old(3000)
+    source, crowd = Table(opened(rows)), Table(opened(people))
+    here = sf.anonymize(
+        sf.table(rows, engine="duckdb"), population=people, output="here.parquet", **RARELY_OLD
+    )
+    out = destination(kind, tmp_path, request)
+    monkeypatch.setattr(promises, "ENOUGH_BYTES", 1 << 16)  # in several parts, on both sides
+    session = type(source.engine.connection.session())  # type: ignore[attr-defined]
+    travelled = Travelled(monkeypatch, session)
+    made = sf.anonymize(source, population=crowd, output=out, **RARELY_OLD)
+    assert made.verified
+    told = made.details["in_parts"]
+    assert told["parts"] == 3, "a part with too few people was merged with its neighbour"
+    assert told == here.details["in_parts"]
+    found, same = (pq.read_table(name) for name in (out, "here.parquet"))
+    assert Counter(map(str, found.to_pylist())) == Counter(map(str, same.to_pylist()))
+    matched = matches(found, people)
+    assert min(matched.values()) >= 20
+    (checked,) = [finding for finding in made.findings if finding.check == "k-map"]
+    assert checked.measured["checks"][0].measured["k"] == min(matched.values())
+
+    # Classes of the release came some at a time, and people as a sample and as figures.
+    assert travelled.streamed == len(matched) > 32
+    values = sum(len(set(people.column(name).to_pylist())) for name in RARELY_OLD["qi"])
+    values += 2 * sum(len(set(rows.column(name).to_pylist())) for name in rows.column_names)
+    looked = sum(len(source.class_sizes([name]).sizes) + 2 for name in source.columns)
+    figures = 2 * 4 + 2 * len(matched) + 20
+    assert travelled.answered <= told["sample"] + looked + 2 * values + 200 + figures
+
+    (promised,) = [one for one in made.promises if one.kind == "k-map"]
+    more = replace(promised, k=25).check(sf.table(found))  # type: ignore[type-var]
+    shown = Counter(zip(*(found.column(n).to_pylist() for n in RARELY_OLD["qi"]), strict=True))
+    few = {labels: rows for labels, rows in shown.items() if matched[labels] < 25}
+    assert not more.holds
+    failing = more.measured["checks"][0]
+    assert (failing.failing_classes, failing.failing_rows) == (len(few), sum(few.values()))
+
+
+@ON_SPARK
+def test_a_population_elsewhere_is_sent_to_spark_if_it_is_small(
+    kind: str, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, people = population(1200, 1), rarely_old(3000)
+    people = people.set_column(2, "sex", people["sex"].dictionary_encode())
+    source = Table(opened(rows))
+    here = sf.anonymize(sf.table(rows, engine="duckdb"), population=people, **RARELY_OLD)
+    sent = sf.anonymize(source, population=people, **RARELY_OLD)
+    assert sent.details["in_parts"] == here.details["in_parts"]
+    assert (sent.classes, sent.utility) == (here.classes, here.utility)
+
+    text = people.set_column(0, "age", people["age"].cast(pa.string()))
+    with pytest.raises(ColumnError, match="`age` is string in the population and int64 in the"):
+        sf.anonymize(source, population=text, **RARELY_OLD)
+    monkeypatch.setattr(solving, "MOST_SENT", 1000)
+    with pytest.raises(ParameterError, match="where the table is at most 1,000 are sent") as told:
+        sf.anonymize(source, population=people, **RARELY_OLD)
+    assert "in the session that the table is in" in str(told.value)

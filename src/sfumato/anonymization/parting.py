@@ -24,8 +24,8 @@ from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.protocol import BATCH_ROWS, Codes, Column, asks_sql, smallest_dtype
-from sfumato.engines.recoding import Cut, Dealt, Parting
-from sfumato.errors import EngineError, ParameterError, TooManyClassesError
+from sfumato.engines.recoding import Cut, Dealt, Others, Parting
+from sfumato.errors import ColumnError, EngineError, ParameterError, TooManyClassesError
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Rules, SensitiveColumn, compile_rules, require_reachable
@@ -43,6 +43,7 @@ __all__ = [
     "joined",
     "merged",
     "merged_into",
+    "others_of",
     "parts_of",
     "plan_parts",
 ]
@@ -247,13 +248,39 @@ class Crowd:
         dealt = Dealt.out(numbered(), path)
         return cls(parting, dealt, columns, counts, np.arange(parting.parts))
 
-    def beside(self, rows: pa.Table) -> Codes:
+    def beside(self, rows: pa.Table) -> pa.Table:
         """The people who lie in the same part as some rows."""
         first = codes_of_table(rows.slice(0, 1).select(list(self.parting.columns)))
         at = self.into[int(parts_of(first, self.parting)[0])]
         tables = [self.dealt.table(int(part)) for part in np.flatnonzero(self.into == at)]
         empty = pa.schema([(column.name, column.type) for column in self.columns]).empty_table()
-        return codes_of_table(pa.concat_tables([empty, *(t for t in tables if t is not None)]))
+        return pa.concat_tables([empty, *(t for t in tables if t is not None)])
+
+
+def others_of(request: Request, table: Table) -> Others:
+    """The people of a population, to be cut where the table is by the same statement.
+
+    Raises
+    ------
+    ColumnError
+        If a column is of another kind there: databases do not compare such values as we do.
+    """
+    population = request.population
+    assert population is not None
+    columns = tuple(population.column(name) for name in request.qi_columns)
+    for theirs in columns:
+        own = table.column(theirs.name)
+        alike = own.kind == theirs.kind
+        if alike and own.kind == "timestamp":
+            alike = bool(own.type.tz) == bool(theirs.type.tz)
+        if not alike:
+            raise ColumnError(
+                f"column `{own.name}` is {theirs.type} in the population and {own.type} in the "
+                "table",
+                where=population.name,
+                remedy="Give both tables the same type.",
+            )
+    return Others(population.engine, columns)
 
 
 def _decoded(array: pa.Array) -> pa.Array:

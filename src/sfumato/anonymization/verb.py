@@ -39,6 +39,7 @@ from sfumato.anonymization.parting import (
     indices,
     merged,
     merged_into,
+    others_of,
     parts_of,
     plan_parts,
 )
@@ -66,7 +67,7 @@ from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import CELL_BYTES, ClassSizes, asks_sql
-from sfumato.engines.recoding import Parted, Parting, Recoding, Worked
+from sfumato.engines.recoding import Others, Parted, Parting, Recoding, Worked
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import EngineError, ParameterError, spell
 from sfumato.fields import declares
@@ -250,6 +251,8 @@ SAMPLE_ROWS = 100_000
 """Rows that the cuts are planned from."""
 WORTH_JOINING = 0.25
 """Share of combinations among rows up to which joining a recoding beats moving rows."""
+MOST_SENT = 1 << 20
+"""People of a population that is elsewhere who are sent to where parts are solved."""
 LEAST_ROWS = 4
 """A part expects at least so many times k rows."""
 
@@ -341,10 +344,13 @@ def _most_rows(request: Request, budget: Budget) -> int:
 def _whole_because(table: Table, request: Request) -> str | None:
     """Why a request is solved as a whole; None where it can be solved in parts."""
     if request.population is not None:
-        if table.engine.capabilities.partitioned:
-            return "k-map looks people up here, and Spark solves parts elsewhere"
         if not request.population.engine.capabilities.replayable:
             return "the people of the population pass by once"
+        if _too_far(table, request.population):
+            return (
+                f"the population has {request.population.rows:,} people, and where the table is "
+                f"at most {MOST_SENT:,} are sent"
+            )
     if request.linkable:
         return "histories are looked at as a whole"
     if request.shift_dates:
@@ -360,6 +366,14 @@ def _whole_because(table: Table, request: Request) -> str | None:
     return None
 
 
+def _too_far(table: Table, population: Table) -> bool:
+    """Whether parts are solved where a population neither is nor is sent to."""
+    engine = table.engine
+    if not (asks_sql(engine) and engine.capabilities.runs_work):
+        return False
+    return not engine.shares(population.engine) and population.rows > MOST_SENT
+
+
 def _refuse_what_is_whole(table: Table, request: Request) -> None:
     if request.parts < 1:
         raise ParameterError(f"parts = {request.parts} is not possible", remedy="Give 1 or more.")
@@ -367,7 +381,10 @@ def _refuse_what_is_whole(table: Table, request: Request) -> None:
     if reason is not None:
         raise ParameterError(
             f"this cannot be solved in parts: {reason}",
-            remedy=f"Leave out {spell('parts', request.parts)}.",
+            remedy="Open the population in the session that the table is in, or leave out "
+            f"{spell('parts', request.parts)}."
+            if request.population is not None and _too_far(table, request.population)
+            else f"Leave out {spell('parts', request.parts)}.",
         )
 
 
@@ -394,12 +411,17 @@ class PartSolver:
     """Where the people are, for as long as they are needed."""
 
     @limited(1)
-    def __call__(self, rows: pa.Table) -> Worked:
-        """New cells of the rows, in their order; other parts have the other cores."""
+    def __call__(self, rows: pa.Table, people: pa.Table | None = None) -> Worked:
+        """New cells of the rows, in their order; other parts have the other cores.
+
+        The people of a population come along, or are where the crowd is.
+        """
         budget = Budget(seconds=self.seconds, threads=1)
         whole = self.whole
         if self.crowd is not None:
-            whole = replace(whole, people=self.crowd.beside(rows))
+            people = self.crowd.beside(rows)
+        if people is not None:
+            whole = replace(whole, people=codes_of_table(people))
         rows = self._changed(rows)
         engine = MemoryEngine(ArrowSource(rows, "a part of the table"), threads=1)
         table = Table(engine)
@@ -441,12 +463,16 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     budget.progress("planning parts")
     sample, least = _sampled(table, request, whole, min(SAMPLE_ROWS, _most_rows(request, budget)))
     parting = plan_parts(sample, whole, request, parts, least)
-    crowd, folder = None, None
-    if request.population is not None:
+    crowd, folder, others, people = None, None, None, None
+    if request.population is not None and table.engine.capabilities.runs_work:
+        others = others_of(request, table)
+        people = _others_of_parts(database(table), parting, others, budget)
+    elif request.population is not None:
         budget.progress("dealing the population to parts")
         folder = PrivateFolder()
         crowd = Crowd.of(request, table, parting, folder.path / "people.arrow")
-    parting, into = _checked(database(table), parting, request, whole, budget, crowd)
+        people = crowd.counts
+    parting, into = _checked(database(table), parting, request, whole, budget, people)
     if crowd is not None:
         crowd = replace(crowd, into=into)
     workers = min(_workers(budget), parting.parts)
@@ -454,7 +480,8 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     if budget.seconds is not None:
         seconds = budget.remaining * workers / parting.parts
     reads = _reads(table, request)
-    own = replace(request, asked={})
+    values = {name: value for name, value in request.values.items() if name != "population"}
+    own = replace(request, asked={}, values=values)
     solver = PartSolver(own, whole, seconds)
     written = _written(table, solver, reads)
     solver = replace(solver, crowd=crowd, folder=folder)
@@ -479,6 +506,7 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         request.person,
         whole.persons is not None,
         told,
+        others,
     )
     return Release(
         method=request.method,
@@ -698,11 +726,11 @@ def _checked(
     request: Request,
     whole: Whole,
     budget: Budget,
-    crowd: Crowd | None = None,
+    people: Array | None = None,
 ) -> tuple[Parting, Array]:
     """The same without parts that do not satisfy the rules, and for each part what it became.
 
-    One pass for each sensitive column.
+    One pass for each sensitive column. The people of a population in each part are counted before.
     """
     if parting.parts < 2:
         return parting, np.arange(parting.parts)
@@ -732,10 +760,19 @@ def _checked(
             np.add.at(counts, (part, 1 + offset + code), rows)
 
     overlapping = person is not None
-    if crowd is not None:
-        counts, rules = _mapped(counts, crowd.counts, rules, request.k_map)
+    if people is not None:
+        counts, rules = _mapped(counts, people, rules, request.k_map)
     into = merged_into(parting, counts, rules, overlapping=overlapping)
     return merged(parting, into), into
+
+
+def _others_of_parts(engine: SQLEngine, parting: Parting, others: Others, budget: Budget) -> Array:
+    """How many others go to each part."""
+    budget.progress("counting the people of parts")
+    found = engine.part_counts(parting, (), budget, others=others)
+    counts = np.zeros(parting.parts, dtype=np.int64)
+    counts[found.column(0).to_numpy()] = found.column(1).to_numpy()
+    return counts
 
 
 def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:

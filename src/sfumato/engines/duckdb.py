@@ -212,8 +212,6 @@ class DuckDB:
 class _Session:
     """Statements to one DuckDB (see `Session`)."""
 
-    runs_work = False
-
     def __init__(self, database: DuckDB, *, sparing: bool, one_thread: bool) -> None:
         self._database = database
         self._sparing = sparing and database.memory is not None

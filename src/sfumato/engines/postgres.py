@@ -442,8 +442,6 @@ class Postgres:
 class _Session:
     """Statements of one transaction (see `Session`)."""
 
-    runs_work = False
-
     def __init__(self, database: Postgres, *, apart: bool, writing: bool) -> None:
         self._database = database
         self._opening = database.apart(writing=writing) if apart else database.asking()

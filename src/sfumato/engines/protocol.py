@@ -105,6 +105,8 @@ class Capabilities:
     """Rows cannot change between two questions."""
     partitioned: bool = False
     """Rows lie in partitions that are sampled where they are (`PartitionedStream`)."""
+    runs_work: bool = False
+    """What we do with parts is done where the rows are (`Session.apply`)."""
     sql: bool = False
     """It is a `SQLEngine`, and answers what `asks_sql` lets callers ask for."""
 

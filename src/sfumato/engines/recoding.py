@@ -33,7 +33,15 @@ import pyarrow as pa
 
 from sfumato.budget import each, submitted
 from sfumato.engines.encoding import as_arrow
-from sfumato.engines.protocol import BATCH_ROWS, CodeArray, Codes, Column, TextForm, as_declared
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    CodeArray,
+    Codes,
+    Column,
+    Engine,
+    TextForm,
+    as_declared,
+)
 from sfumato.engines.writing import marked_as_labels
 from sfumato.errors import EngineError
 
@@ -44,6 +52,7 @@ __all__ = [
     "Dealt",
     "InOrder",
     "Lookup",
+    "Others",
     "Parted",
     "Parting",
     "Recoder",
@@ -436,7 +445,15 @@ class Worked(NamedTuple):
     report: bytes
 
 
-Work = Callable[["pa.Table"], Worked]
+Work = Callable[..., Worked]
+"""What is done with the rows of a part, and with the others that go there, if any do."""
+
+
+class Others(NamedTuple):
+    """Rows of another table that go to the same parts, and the columns that they need there."""
+
+    engine: Engine
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,6 +481,8 @@ class Parted:
         Whether rows leave their order for that of what they show (see `Recoding`).
     facts
         Turns the reports of all parts, in their order, into what is known of the release.
+    others
+        Rows that go to the same parts, where the work is done where the rows are.
     steps
         None: there is no list of what became what.
     """
@@ -477,6 +496,7 @@ class Parted:
     person: str | None = None
     sorted: bool = False
     facts: Callable[[Sequence[bytes]], Mapping[str, Any]] = field(default=lambda _: {})
+    others: Others | None = None
     reports: dict[int, bytes] = field(default_factory=dict)
     steps: tuple[()] = ()
 
@@ -506,16 +526,20 @@ class Recoder:
         Those of them that the work looks at.
     schema
         Columns and types of what is given back; what the work does not give passes by.
+    beside
+        The columns of the others, where some go to the same part.
     """
 
     work: Work
     sent: tuple[Column, ...]
     reads: tuple[str, ...]
     schema: pa.Schema
+    beside: tuple[Column, ...] = ()
 
-    def __call__(self, rows: pa.Table) -> tuple[pa.Table, bytes]:
+    def __call__(self, rows: pa.Table, *others: pa.Table) -> tuple[pa.Table, bytes]:
         declared = as_declared(rows, self.sent)
-        cells, keep, report = self.work(declared.select(list(self.reads)))
+        along = (as_declared(other, self.beside) for other in others)
+        cells, keep, report = self.work(declared.select(list(self.reads)), *along)
         found = [
             (cells if name in cells.column_names else declared).column(name)
             for name in self.schema.names

@@ -69,7 +69,7 @@ class Spark:
     """A Spark data frame (see `Connection`), which is not changed, cached or collected."""
 
     kind = "spark"
-    capabilities = Capabilities(remote=True, ordered=False, partitioned=True)
+    capabilities = Capabilities(remote=True, ordered=False, partitioned=True, runs_work=True)
     source: Source | None = None
 
     def __init__(self, frame: DataFrame, name: str = "Spark data frame") -> None:
@@ -239,8 +239,6 @@ class Spark:
 class _Session:
     """Statements whose jobs bear one tag (see `Session`)."""
 
-    runs_work = True
-
     def __init__(self, database: Spark) -> None:
         self._database = database
         self._tag = f"sfumato-{uuid.uuid4().hex}"
@@ -279,9 +277,10 @@ class _Session:
     def apply(
         self,
         statement: sql.Node,
-        act: Callable[[pa.Table], tuple[pa.Table, bytes]],
+        act: Callable[..., tuple[pa.Table, bytes]],
         schema: pa.Schema,
         reports: dict[int, bytes],
+        beside: sql.Node | None = None,
     ) -> sql.Node:
         """Work on each part on the executors, which must have this version of Sfumato.
 
@@ -290,15 +289,24 @@ class _Session:
         """
         with self._database.guarded():
             self._database.require_own_version()
-            _, types = uploadable(schema.empty_table())
-            told = self._database.accumulated(reports)
-            rows = self._database.answer(statement)
-            made = rows.groupBy(rows.columns[0]).applyInArrow(_one_part(act, told), types)
+            nothing, types = uploadable(schema.empty_table())
+            done = _one_part(act, self._database.accumulated(reports), nothing)
+            rows = self._grouped(statement)
+            # Spark looks at how many tables a function takes.
+            if beside is None:
+                made = rows.applyInArrow(lambda mine: done(mine), types)
+            else:
+                both = rows.cogroup(self._grouped(beside))
+                made = both.applyInArrow(lambda mine, theirs: done(mine, theirs), types)
             name = temporary_name()
             by_position(made).createOrReplaceTempView(name)
         self._uploaded.append(name)
         cells = [sql.named(sql.field(f"c{at}"), name) for at, name in enumerate(schema.names)]
         return exp.select(*cells).from_(sql.table(name))
+
+    def _grouped(self, statement: sql.Node) -> Any:
+        rows = self._database.answer(statement)
+        return rows.groupBy(rows.columns[0])
 
     def seed(self, seed: int) -> None:
         """Nothing: a statement carries its seed, which decides while partitions stay."""
@@ -536,13 +544,18 @@ def _versions() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]
 
 
 def _one_part(
-    act: Callable[[pa.Table], tuple[pa.Table, bytes]], told: Any
-) -> Callable[[pa.Table], pa.Table]:
-    """What an executor does with the rows of one part, whose number comes first."""
+    act: Callable[..., tuple[pa.Table, bytes]], told: Any, nothing: pa.Table
+) -> Callable[..., pa.Table]:
+    """What an executor does with the rows of one part, whose number comes first.
 
-    def done(rows: pa.Table) -> pa.Table:
-        part = int(rows.column(0)[0].as_py())
-        made, report = act(rows.drop_columns([rows.column_names[0]]))
+    Where others go with them, a part may have others alone: nothing comes of it.
+    """
+
+    def done(*tables: pa.Table) -> pa.Table:
+        if not tables[0].num_rows:
+            return nothing
+        part = int(tables[0].column(0)[0].as_py())
+        made, report = act(*(one.drop_columns([one.column_names[0]]) for one in tables))
         told.add({part: report})
         return uploadable(made)[0]
 

@@ -39,6 +39,7 @@ from sfumato.engines.protocol import (
     Staged,
     TextForm,
     as_declared,
+    asks_sql,
     codes_of,
     column_of,
     columns_named,
@@ -52,6 +53,7 @@ from sfumato.engines.recoding import (
     Dealt,
     InOrder,
     Lookup,
+    Others,
     Parted,
     Parting,
     Recoder,
@@ -94,9 +96,6 @@ _MOST_WORDS = 10_000
 class Session(AbstractContextManager["Session"], Protocol):
     """Some statements that belong together; what was uploaded goes when it ends."""
 
-    runs_work: bool
-    """Whether `apply` does our work where the rows are."""
-
     def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
         """The answer to a statement, under these names and in these types."""
 
@@ -114,14 +113,16 @@ class Session(AbstractContextManager["Session"], Protocol):
     def apply(
         self,
         statement: sql.Node,
-        act: Callable[[pa.Table], tuple[pa.Table, bytes]],
+        act: Callable[..., tuple[pa.Table, bytes]],
         schema: pa.Schema,
         reports: dict[int, bytes],
+        beside: sql.Node | None = None,
     ) -> sql.Node | None:
         """Do something with each part where the rows are: a statement that asks for the outcome.
 
-        The first column of the given statement numbers the parts. Reports are there once the
-        outcome was asked for. None where the database does not run what we do.
+        The first column of the given statement numbers the parts; of rows that are given `beside`
+        them, too, and `act` gets both tables of a part. Reports are there once the outcome was
+        asked for. None where the database does not run what we do.
         """
 
     def seed(self, seed: int) -> None:
@@ -771,11 +772,15 @@ class SQLEngine:
         columns: Sequence[str] = (),
         budget: Budget | None = None,
         person: str | None = None,
+        others: Others | None = None,
     ) -> pa.Table:
-        """Rows or persons of each part, for each combination of columns; the part comes first."""
-        rows = self.connection.rows()
+        """Rows or persons of each part, for each combination of columns; the part comes first.
+
+        Given others, those are counted that go to each part.
+        """
         found = [whole_number(sql.PART), *columns_named(self.schema(), columns)]
         with self._cutting(parting, budget) as (session, thresholds):
+            rows = self._others(others, session) if others else self.connection.rows()
             statement = sql.part_counts(rows, columns, parting, thresholds, person)
             return session.execute(statement, [*found, whole_number("\0rows")])
 
@@ -823,12 +828,16 @@ class SQLEngine:
         budget: Budget | None = None,
         *,
         grouped: bool = True,
+        here: bool = False,
+        summed: bool = False,
     ) -> pa.Table:
         """Do something with the classes of some columns, part by part, and collect what it gives.
 
         Classes that agree on `by` are in one part. They come with their counts in the last column,
         to where the rows are if the database can run what is done, else here one part at a time.
         Where nearly every row is a class, they need not be `grouped`: then rows come as they are.
+        With `here` they come here in any case. What is given is `summed`: its second column, for
+        each value of the first.
         """
         rows = self.connection.rows()
         parts = parts if rows.dialect.class_hash(rows.keys(by)) is not None else 1
@@ -836,13 +845,18 @@ class SQLEngine:
         sent = (*columns_named(self.schema(), columns), whole_number("\0count"))
         with self.asking("counting classes", budget) as session:
             whole = Recoder(Answer(act), sent, tuple(c.name for c in sent), schema)
-            answer = session.apply(statement, whole, schema, {})
+            answer = None if here else session.apply(statement, whole, schema, {})
             if answer is not None:
                 found = [column_of(field.name, field.type) for field in schema]
+                answer = sql.added_up(answer, *schema.names) if summed else answer
                 return session.execute(answer, found)
             with self._dealt(session, statement, sent, parts) as tables:
                 answers = [act(as_declared(rows, sent)) for _, rows in tables]
-        return pa.concat_tables(answers) if answers else schema.empty_table()
+        given = pa.concat_tables([schema.empty_table(), *answers])
+        if not summed:
+            return given
+        by, what = schema.names
+        return given.group_by(by).aggregate([(what, "sum")]).rename_columns([by, what])
 
     @contextmanager
     def _dealt(
@@ -869,8 +883,8 @@ class SQLEngine:
     def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
         """Make a release part by part and keep nothing of it but the reports."""
         schema = output_schema(self.schema(), parted)
-        with self._in_parts(parted, schema, budget) as (session, statement, recoder):
-            answer = session.apply(statement, recoder, schema, parted.reports)
+        with self._in_parts(parted, schema, budget) as (session, statement, recoder, beside):
+            answer = session.apply(statement, recoder, schema, parted.reports, beside)
             if answer is not None:
                 session.run(sql.counted(answer))
                 return
@@ -890,18 +904,18 @@ class SQLEngine:
             return self._stage_owned(parted, schema, destination, format, budget)
         if self.capabilities.ordered:
             form, as_text = self._form(parted, schema, destination, format)
-            rows = self._parts_in_order(parted, schema, budget, as_text=as_text)
-            return self._as_file(rows, schema, destination, format, form)
+            made = self._parts_in_order(parted, schema, budget, as_text=as_text)
+            return self._as_file(made, schema, destination, format, form)
         target = self.connection.target(destination, format, schema)
         # What passes by to a table of the same database passes as text: nothing is lost on the way.
         passing = [] if target is None else [n for n in schema.names if n not in parted.written]
-        with self._in_parts(parted, schema, budget, passing) as (session, statement, recoder):
+        with self._in_parts(parted, schema, budget, passing) as (session, rows, recoder, beside):
             if target is not None:
-                answer = session.apply(statement, recoder, schema, parted.reports)
+                answer = session.apply(rows, recoder, schema, parted.reports, beside)
                 if answer is not None:
                     return TargetStaged(target, destination, lambda: target.fill(session, answer))
-            made = self._worked(parted, session, statement, recoder, budget)
-            batches = (batch for table in made for batch in table.to_batches())
+            tables = self._worked(parted, session, rows, recoder, budget)
+            batches = (batch for table in tables for batch in table.to_batches())
             if target is None:
                 return self._as_file(batches, schema, destination, format)
             return TargetStaged(
@@ -957,7 +971,7 @@ class SQLEngine:
         if far:
             return Beside(self._stage_parts(owned, schema, destination, format, budget)), None
         if not self.capabilities.ordered:
-            with self._in_parts(owned, schema, budget) as (session, statement, recoder):
+            with self._in_parts(owned, schema, budget) as (session, statement, recoder, _):
                 made = self._worked(owned, session, statement, recoder, budget)
                 batches = (batch for table in made for batch in table.to_batches())
                 return self._laid_aside(batches, schema), None
@@ -1008,12 +1022,15 @@ class SQLEngine:
         schema: pa.Schema,
         budget: Budget | None,
         passing: Sequence[str] = (),
-    ) -> Iterator[tuple[Session, sql.Node, Recoder]]:
-        """A session, the statement that gives rows part by part, and what is done with them."""
+    ) -> Iterator[tuple[Session, sql.Node, Recoder, sql.Node | None]]:
+        """A session, the statement that gives rows part by part, and what is done with them.
+
+        Then the statement that gives the others of each part, if any go there.
+        """
         rows = self.connection.rows()
         names = [n for n in rows.names if n in parted.reads or n in schema.names]
         with self._cutting(parted.parting, budget) as (session, thresholds):
-            far = session.runs_work
+            far = self.capabilities.runs_work
             text = [] if far else [n for n in passing if n not in parted.reads]
             sent = tuple(
                 column_of(column.name, pa.string()) if column.name in text else column
@@ -1023,11 +1040,27 @@ class SQLEngine:
                 pa.field(f.name, pa.string()) if f.name in passing and not far else f
                 for f in schema
             ]
-            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields))
+            others, beside, along = parted.others, None, tuple[Column, ...]()
+            if others is not None:
+                theirs, along = self._others(others, session), others.columns
+                their_names = [column.name for column in along]
+                beside = sql.in_parts(theirs, their_names, parted.parting, thresholds, sort=False)
+            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields), along)
             statement = sql.in_parts(
                 rows, names, parted.parting, thresholds, sort=not far, text=text
             )
-            yield session, statement, recoder
+            yield session, statement, recoder, beside
+
+    def _others(self, others: Others, session: Session) -> sql.Rows:
+        """Rows of another table as a session's statements name them; sent if it is elsewhere."""
+        engine, columns = others
+        if asks_sql(engine) and self.shares(engine):
+            return engine.connection.rows()
+        schema = pa.schema([(column.name, column.type) for column in columns])
+        batches = [batch.cast(schema) for batch in engine.batches(schema.names)]
+        name = temporary_name()
+        session.upload(name, pa.Table.from_batches(batches, schema))
+        return sql.Rows(sql.table(name), columns, self.connection.rows().dialect)
 
     def _worked(
         self,

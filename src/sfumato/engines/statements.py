@@ -608,6 +608,14 @@ def counted(statement: Node) -> Node:
     return exp.select(named(count_rows(), "rows")).from_(statement.subquery(quoted("counted")))
 
 
+def added_up(statement: Node, by: str, what: str) -> Node:
+    """The sums of one column of what a statement gives, for each value of another."""
+    assert isinstance(statement, exp.Select)
+    total = named(exp.cast(exp.Sum(this=field(what)), "bigint"), what)
+    added = exp.select(field(by), total).from_(statement.subquery(quoted("added")))
+    return added.group_by(field(by))
+
+
 def nothing_of(rows: Rows, names: Sequence[str], types: Map[str, str]) -> Node:
     """No rows of some columns, in the types the database has unless others are named."""
     cells = [

@@ -20,9 +20,9 @@ Two figures follow from the histogram of cell sizes:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,7 @@ __all__ = [
 
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 ENOUGH_BYTES = 1 << 30
 """Memory for people and classes where nobody named a limit."""
@@ -427,10 +428,13 @@ class MatchesPopulation:
         released.require(names)
         people.require(names)
         outside = _People(people, names, budget)
-        able, figures = released.engine.capabilities, []
+        figures = []
         memory = (budget and budget.memory) or ENOUGH_BYTES
-        parts = -(-released.rows * CELL_BYTES * (len(names) + 1) * 8 // memory)
-        if parts > 1 and asks_sql(released.engine) and not able.partitioned:
+        most = memory // (CELL_BYTES * (len(names) + 1) * 8)
+        parts = -(-released.rows // most)
+        if parts > 1 and asks_sql(released.engine):
+            # All people are looked at for each part of the classes.
+            parts = -(-released.class_sizes(names, budget).classes // most)
 
             def joined(classes: pa.Table) -> pa.Table:
                 rows = codes_from_arrow(classes, classes.column_names[-1])
@@ -438,7 +442,7 @@ class MatchesPopulation:
                 return pa.table({"done": [1]})
 
             schema = pa.schema([("done", pa.int64())])
-            released.engine.over_classes(names, names, parts, joined, schema, budget)
+            released.engine.over_classes(names, names, parts, joined, schema, budget, here=True)
         else:
             rows = released.classes(names, budget=budget)
             figures += [self._matched(rows, outside)] if rows.entries else []
@@ -456,13 +460,16 @@ class MatchesPopulation:
 
     def _matched(self, rows: Codes, outside: _People) -> tuple[int, int, int]:
         """The fewest people that a class matches; classes that match too few, and their rows."""
-        found, held = matching(rows, outside, outside.names, outside.values, self.hierarchies)
+        found, held = outside.matching(rows, self.hierarchies)
         few = found < self.k
         return int(found.min()), int(few.sum()), int(held[few].sum())
 
 
 class _People:
-    """The people of a population, at once where they fit, else some at a time."""
+    """The people of a population, at once where they fit, else some at a time.
+
+    They are counted where they are if that is possible.
+    """
 
     def __init__(self, people: Table, names: tuple[str, ...], budget: Budget | None) -> None:
         self.names = names
@@ -472,6 +479,20 @@ class _People:
         memory = (budget and budget.memory) or ENOUGH_BYTES
         able, size = people.engine.capabilities, people.rows * CELL_BYTES * (len(names) + 1)
         self._fit = not able.replayable or able.coded or size <= memory // 4
+        self._parts = -(-size * 8 // memory)
+
+    def matching(self, rows: Codes, trees: Mapping[str, Hierarchy]) -> tuple[Floats, Ints]:
+        """How many people each combination of released cells matches, and the rows that show it."""
+        engine = self.people.engine
+        counting = _Counting(rows, self.names, self.values, trees)
+        if self._fit or not (asks_sql(engine) and engine.capabilities.runs_work):
+            return counting.among(self)
+        found, held = counting.among(())
+        told = engine.over_classes(
+            self.names, self.names, self._parts, counting, _Counting.told, self.budget, summed=True
+        )
+        found[told.column(0).to_numpy()] = told.column(1).to_numpy()
+        return found, held
 
     def __iter__(self) -> Iterator[Codes]:
         if self._fit:
@@ -486,6 +507,25 @@ class _People:
                 held = []
         if held:
             yield codes_of_table(pa.Table.from_batches(held))
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting:
+    """Counts the people of a part who match released cells, wherever it is called."""
+
+    rows: Codes
+    names: tuple[str, ...]
+    values: Mapping[str, pa.Array]
+    trees: Mapping[str, Hierarchy]
+    told: ClassVar[pa.Schema] = pa.schema([("class", pa.int64()), ("people", pa.int64())])
+
+    def among(self, people: Iterable[Codes]) -> tuple[Floats, Ints]:
+        return matching(self.rows, people, self.names, self.values, self.trees)
+
+    def __call__(self, classes: pa.Table) -> pa.Table:
+        found, _ = self.among([codes_from_arrow(classes, classes.column_names[-1])])
+        some = np.flatnonzero(found)
+        return pa.table([some, found[some].astype(np.int64)], schema=self.told)
 
 
 def _sentence(finding: ModelFinding, people: Table) -> str:
