@@ -30,7 +30,13 @@ from sfumato.hierarchy import Ranges, prefixes
 from sfumato.hierarchy.labels import as_text, star_beside
 from sfumato.kernels import size_histogram
 from sfumato.populations.bounds import anonymity_given, distinct_allowed, failure_given
-from sfumato.populations.promises import FewValues, MatchesPeople, PeopleShare, people_share
+from sfumato.populations.promises import (
+    FewValues,
+    MatchesPeople,
+    PeopleShare,
+    people_share,
+    share_figure,
+)
 from sfumato.release import Promise, Release
 from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result
@@ -316,6 +322,7 @@ def make_plan(
     """
     wide = {c: max(b.domain, (domains or {}).get(c, 1)) for c, b in blurrers.items()}
     allowed = distinct_allowed(universe, k, beta)
+    figure = "estimate" if repair == "estimate" else "at_least"
 
     def attempt(limit: float) -> _Attempt:
         kept = {a.column: a for a in allot(wide, limit, weights)}
@@ -324,7 +331,7 @@ def make_plan(
             name: blurrer.to(blurrer.domain if kept[name].untouched else kept[name].distinct)
             for name, blurrer in blurrers.items()
         }
-        share = people_share(cell_sizes(entries, blurred), universe, k, seed=seed)
+        sizes = cell_sizes(entries, blurred)
         columns = tuple(
             PlannedColumn(
                 name,
@@ -336,10 +343,12 @@ def make_plan(
             )
             for name in blurrers
         )
-        return _Attempt(columns, blurred, share)
+        reached = share_figure(figure, sizes, universe, k, seed=seed)
+        return _Attempt(columns, blurred, sizes, reached)
 
-    first = attempt(allowed)
-    best = _coarsen(attempt, first, allowed, 1 - beta, repair, budget)
+    first = best = attempt(allowed)
+    if repair != "none" and first.reached < 1 - beta:
+        best = _coarsen(attempt, first, allowed, 1 - beta, budget)
     distinct = math.prod(column.distinct for column in best.columns)
     return Plan(
         universe=universe,
@@ -349,10 +358,10 @@ def make_plan(
         distinct=distinct,
         theorem_k=anonymity_given(universe, distinct, beta),
         theorem_share=1 - failure_given(universe, distinct, k) if distinct > 1 else 1.0,
-        before_repair=first.share,
-        measured=best.share,
+        before_repair=people_share(first.sizes, universe, k, seed=seed),
+        measured=people_share(best.sizes, universe, k, seed=seed),
         repaired=best is not first,
-        holds=best.figure(repair) >= 1 - beta,
+        holds=best.reached >= 1 - beta,
         columns=best.columns,
         blurred=best.blurred,
     )
@@ -362,11 +371,9 @@ def make_plan(
 class _Attempt:
     columns: tuple[PlannedColumn, ...]
     blurred: Mapping[str, Blurred]
-    share: PeopleShare
-
-    def figure(self, repair: Repair) -> float:
-        """The figure that must reach 1-β."""
-        return self.share.estimate if repair == "estimate" else self.share.at_least
+    sizes: ClassSizes
+    reached: float
+    """The figure that must reach 1-β."""
 
 
 def _coarsen(
@@ -374,21 +381,18 @@ def _coarsen(
     first: _Attempt,
     allowed: float,
     goal: float,
-    repair: Repair,
     budget: Budget | None,
 ) -> _Attempt:
     """The plan with most values, up to `CLOSE_ENOUGH`, that reaches the goal.
 
     Bisection on the logarithm of the number of values; a single value always reaches it.
     """
-    if repair == "none" or first.figure(repair) >= goal:
-        return first
     start = min(allowed, math.prod(column.distinct for column in first.columns))
     low, high, best = 0.0, math.log(max(start, 1.0)), attempt(1)
     while high - low > math.log(CLOSE_ENOUGH) and not (budget and budget.spent()):
         middle = (low + high) / 2
         tried = attempt(math.exp(middle))
-        if tried.figure(repair) >= goal:
+        if tried.reached >= goal:
             low, best = middle, tried
         else:
             high = middle

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,6 +49,7 @@ __all__ = [
     "MatchesPopulation",
     "PeopleShare",
     "people_share",
+    "share_figure",
 ]
 
 
@@ -109,17 +111,32 @@ def people_share(sizes: ClassSizes, universe: float, k: int, *, seed: int = 0) -
     (True, True)
     """
     check_promise(universe, k, 0.5)
+    estimate, at_least = (
+        share_figure(name, sizes, universe, k, seed=seed) for name in ("estimate", "at_least")
+    )
+    exact = sizes.rows / universe >= 1
+    return PeopleShare(k, universe, sizes.rows, sizes.classes, estimate, at_least, exact)
+
+
+def share_figure(name: str, sizes: ClassSizes, universe: float, k: int, *, seed: int = 0) -> float:
+    """One of the figures of `people_share`: whoever searches by one need not wait for both."""
     rows = sizes.rows
     fraction = rows / universe
     safe = 1 - sizes.rows_below(k) / rows if rows else 1.0
     if fraction >= 1 or k == 1 or rows == 0:
-        share = 1.0 if k == 1 else safe
-        return PeopleShare(k, universe, rows, sizes.classes, share, share, fraction >= 1)
+        return safe
     classes = _by_count(sizes, _largest_count(k, fraction))
-    estimate = max(safe, 1 - _likely_share_below(classes, rows, k, fraction))
-    bound = _bound_below(classes, rows, k, fraction, seed)
-    at_least = max(safe, min(1.0, 1 - bound))  # k sample rows are k people already
-    return PeopleShare(k, universe, rows, sizes.classes, estimate, at_least, False)
+    below = _share_below(name, classes.tobytes(), rows, k, fraction, seed)
+    return max(safe, min(1.0, 1 - below))  # k sample rows are k people already
+
+
+@lru_cache(maxsize=256)
+def _share_below(name: str, classes: bytes, rows: int, k: int, fraction: float, seed: int) -> float:
+    """Share of rows with N < k, once: plans that differ little, and their release, are alike."""
+    cells = np.frombuffer(classes, np.int64)
+    if name == "estimate":
+        return _likely_share_below(cells, rows, k, fraction)
+    return _bound_below(cells, rows, k, fraction, seed)
 
 
 def _largest_count(k: int, fraction: float) -> int:
