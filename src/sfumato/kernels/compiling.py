@@ -422,9 +422,11 @@ def _plain(loop: Any, known: dict[Any, Callable[..., Any]]) -> Callable[..., Any
         twin = types.FunctionType(code, scope, code.co_name, function.__defaults__)
         known[function] = twin
         for name in code.co_names:
-            if hasattr(scope.get(name), "py_func"):
-                other = getattr(scope[name], "instead", None)
-                scope[name] = other or _plain(scope[name], known)
+            called = scope.get(name)
+            if hasattr(called, "py_func"):
+                scope[name] = getattr(called, "instead", None) or _plain(called, known)
+            elif hasattr(called, "plain"):  # an instruction of the processor
+                scope[name] = called.plain
     return known[function]
 
 
