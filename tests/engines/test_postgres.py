@@ -17,7 +17,9 @@ import sfumato as sf
 from servers import PostgresServer
 from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
+from sfumato.engines.database_types import csv_batches
 from sfumato.engines.postgres import Postgres, Server
+from sfumato.engines.protocol import column_of
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import (
@@ -389,3 +391,15 @@ def test_a_release_of_one_column_keeps_its_nulls_apart(
         "SELECT word, count(*) FROM words GROUP BY 1 EXCEPT SELECT word, count(*) FROM released"
     )
     assert execute(f"{differ} GROUP BY 1").fetchall() == []
+
+
+def test_whole_numbers_are_read_as_such_and_others_named_without_their_cells():
+    rows = [b'1,"a\nb"\n', b',""\n', b"300,\n"]
+    columns = [column_of("n", pa.int16()), column_of("t", pa.string())]
+    first, second = csv_batches(iter(rows), columns, 2, "here")
+    assert first.to_pydict() == {"n": [1, None], "t": ["a\nb", ""]}
+    assert second.to_pydict() == {"n": [300], "t": [None]}
+    narrow = [column_of("n", pa.int8()), columns[1]]
+    with pytest.raises(ColumnError, match="column `n` holds a integer") as error:
+        list(csv_batches(iter(rows), narrow, 3, "here"))
+    assert "300" not in str(error.value)

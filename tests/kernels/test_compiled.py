@@ -62,6 +62,75 @@ def test_a_file_is_released_without_what_writes_statements(tmp_path):
     assert run(code, str(people)) == "False"
 
 
+FIRST = """
+import sys
+from numba.core import event
+import sfumato as sf
+
+class Compiling(event.Listener):
+    def on_start(self, event):
+        print(event.data["dispatcher"].py_func.__name__)
+
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Compiling())
+for method in sys.argv[2:]:
+    asked = {"qi": ["a", "b", "c"], "k": 5, "l": 2, "sensitive": ["ill"]}
+    sf.anonymize(sys.argv[1], method=method, **asked).to_arrow()
+"""
+
+
+def test_the_first_releases_of_a_machine_compile_nothing(tmp_path):
+    people = tmp_path / "people.csv"
+    rows = (f"{i % 89},x{i * 7 % 60},{i % 2},{'abcd'[i % 4]}" for i in range(1000))
+    people.write_text("a,b,c,ill\n" + "\n".join(rows))
+    methods = ["mondrian", "lattice", "full-domain", "kmember", "cells"]
+    assert run(FIRST, str(people), *methods, NUMBA_CACHE_DIR=str(tmp_path)) == ""
+
+
+VERBS = {
+    "scan": "scan people.csv",
+    "key": "key people.csv --proven -x patient_id,name,ssn,email,phone,note,cost",
+    "keys": "keys people.csv",
+    "violations": "violations people.csv -k 2 -c sex,zip,language,department",
+    "population": "population people.csv --universe 1e6 --qi sex,birth_date,zip -k 50",
+    "verify": "verify release.csv",
+    "attack": "attack release.csv people.csv --on birth_date,sex,zip -k 5",
+    "risk": "risk people.csv --qi birth_date,sex,zip --released release.csv",
+    "utility": "utility release.csv --of people.csv",
+    "report": "report people.csv --released release.csv -o report.html",
+}
+BLUR = (
+    "anonymize people.csv -k 5 --qi birth_date,sex,zip,department --sensitive diagnosis -l 2 "
+    "--identifiers patient_id,name,ssn,email,phone,note,doctor --method {} -o {}.csv"
+)
+for name in ("lattice", "full-domain", "kmember", "cells"):
+    VERBS[name] = BLUR.format(name, name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="seconds of CPU of POSIX")
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_first_run_of_a_verb_takes_four_seconds(verb, tmp_path):
+    def sfumato(command, **environment):
+        before = os.times()
+        subprocess.run(
+            [sys.executable, "-m", "sfumato", *command.split()],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            check=True,
+        )
+        now = os.times()
+        return now.children_user + now.children_system - sum(before[2:4])
+
+    sfumato("demo-data -o people.csv --rows 1000")
+    if "release.csv" in VERBS[verb]:
+        sfumato(BLUR.format("mondrian", "release"))
+    assert sfumato(VERBS[verb], NUMBA_CACHE_DIR=str(tmp_path / "empty")) <= 4
+
+
 def test_unknown_names_are_refused():
     assert not hasattr(kernels, "no_such_loop")
 
@@ -178,6 +247,42 @@ def test_patience_ends_and_nothing_has_happened(ways, monkeypatch):
     assert (seen, count[0]) == ([0], 0)
     assert loop(3, count) == "compiled"  # from then on
     assert ways == ["python"]
+
+
+def _doze(count):
+    time.sleep(0.3)
+    count[0] += 1
+
+
+@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="no clock of a thread")
+def test_patience_is_not_lost_by_waiting(ways):
+    loop, count = Loop(_doze, patience=0.1), np.zeros(1, np.int64)
+    loop(count)
+    loop(count)
+    assert (ways, count[0]) == (["python", "python"], 2)
+
+
+def _twice(number):
+    return 2 * number
+
+
+halved = Loop(_twice, instead=lambda number: number // 2)  # gives another number, to be told apart
+
+
+def _through(number):
+    return halved(number) + 1
+
+
+def test_what_a_loop_names_instead_runs_while_there_is_little(ways):
+    assert halved(10) == 5
+    assert Loop(_through)(10) == 6  # also within another loop
+    assert ways == ["python"]
+    with compiling.without_delay():
+        assert Loop(_twice, instead=lambda number: number // 2)(10) == 20
+    assert ways == ["python", "compiled"]
+    few = Loop(_add_up, most=10, instead=lambda *given: "instead")
+    few(*_arguments())  # eleven numbers
+    assert few.settled
 
 
 def _never_compiled(number):

@@ -7,6 +7,7 @@ a cell. Spark's travel as Arrow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,6 @@ __all__ = [
 ]
 
 _MOST_DIGITS = 76
-_MESSAGES = 8192
-"""Rows on their way that are held apart from each other."""
 UNKNOWN_SIZE = "decimal of unknown size"
 """Stands for the type of a `numeric` whose digits have to be counted."""
 
@@ -130,15 +129,12 @@ def csv_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of at most `rows` rows from COPY's messages, each of which is one row."""
     messages = iter(messages)
-    held, count = list[bytes](), 0
-    while some := list(islice(messages, min(_MESSAGES, rows - count))):
-        held.append(b"".join(some))
-        count += len(some)
-        if count == rows:
-            yield _parsed(memoryview(b"".join(held)), columns, where)
-            held, count = [], 0
-    if held:
-        yield _parsed(memoryview(b"".join(held)), columns, where)
+    while True:
+        held = BytesIO()
+        held.writelines(islice(messages, rows))  # one by one: to hold many apart takes longer
+        if not held.tell():
+            return
+        yield _parsed(held.getbuffer(), columns, where)
 
 
 def csv_lines(table: pa.Table | pa.RecordBatch) -> Iterator[Any]:
@@ -165,27 +161,19 @@ def csv_lines(table: pa.Table | pa.RecordBatch) -> Iterator[Any]:
 
 
 def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.RecordBatch:
-    from pyarrow import csv
-
-    names = [f"c{at}" for at in range(len(columns))]
-    text = csv.read_csv(
-        pa.BufferReader(data),
-        read_options=csv.ReadOptions(
-            column_names=names, block_size=max(len(data) + 1, 1 << 16), use_threads=False
-        ),
-        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        convert_options=csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    ).combine_chunks()
+    whole = [t.is_integer(column.type) for column in columns]
+    try:
+        read = _read(
+            data, [c.type if w else pa.string() for c, w in zip(columns, whole, strict=True)]
+        )
+    except pa.ArrowInvalid:  # which column it is shows cell by cell
+        whole = [False] * len(columns)
+        read = _read(data, [pa.string()] * len(columns))
     arrays = []
-    for cells, column in zip(text.columns, columns, strict=True):
+    for cells, column, done in zip(read.columns, columns, whole, strict=True):
         try:
-            whole = cells.chunk(0) if cells.num_chunks else pa.array([], cells.type)
-            arrays.append(_valued(whole, column.type))
+            one = cells.chunk(0) if cells.num_chunks else pa.array([], cells.type)
+            arrays.append(one if done else _valued(one, column.type))
         except pa.ArrowException as error:  # its words quote the cell
             raise ColumnError(
                 f"column `{column.name}` holds a {column.kind} that Arrow cannot represent",
@@ -194,6 +182,26 @@ def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.Recor
                 "leave them out or cast the column to text in a query.",
             ) from error
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def _read(data: memoryview, types: Sequence[pa.DataType]) -> pa.Table:
+    """Cells of these types; whole numbers need not become text first."""
+    from pyarrow import csv
+
+    kinds = {f"c{at}": type_ for at, type_ in enumerate(types)}
+    return csv.read_csv(
+        pa.BufferReader(data),
+        read_options=csv.ReadOptions(
+            column_names=list(kinds), block_size=max(len(data) + 1, 1 << 16), use_threads=False
+        ),
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types=kinds,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    ).combine_chunks()
 
 
 def _valued(text: pa.Array, type_: pa.DataType) -> pa.Array:

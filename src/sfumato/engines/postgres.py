@@ -524,7 +524,9 @@ class _Target:
         """Make the table, and send it rows as text."""
         types = {f.name: postgres_type(f.type) for f in schema if f.name in written}
         empty = sql.nothing_of(self._origin.rows(), schema.names, types)
-        filling = _copy(self._partial, "STDIN")
+        # In a table of this very transaction rows may come as if they had been there for ever: then
+        # nobody who reads them has to find out, and write down, that they are there to stay.
+        filling = _copy(self._partial, "STDIN", "FREEZE")
         with self.connected() as connection:
             connection.execute(sql.text(sql.table_of(self._partial, empty), _DIALECT))
             with connection.cursor() as cursor, cursor.copy(sql.text(filling, _DIALECT)) as copy:
@@ -746,11 +748,12 @@ def _digits(rows: sql.Rows, names: Sequence[str]) -> sql.Node:
     return exp.select(*figures).from_(rows.relation())
 
 
-def _copy(what: sql.Node, where: str) -> sql.Node:
+def _copy(what: sql.Node, where: str, *more: str) -> sql.Node:
     """Rows out of a query or into a table, as CSV lines."""
     format_ = exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))
+    params = [format_, *(exp.CopyParameter(this=exp.var(word)) for word in more)]
     return exp.Copy(
-        this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=[format_]
+        this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=params
     )
 
 
