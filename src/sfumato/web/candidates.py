@@ -212,12 +212,12 @@ def plot(points: Sequence[Point], joined: Sequence[tuple[str, Sequence[Point]]])
     parts = [_grid(most, y), _ticks(ks, x)]
     lines = sorted(joined, key=lambda one: y(one[1][-1].lost))
     ends = [(x(line[-1].k) + 12, y(line[-1].lost) + 4) for _, line in lines]
-    for (name, line), (across, down) in zip(lines, _spread(ends), strict=True):
+    for _, line in lines:
         way = " ".join(f"{x(point.k):.1f},{y(point.lost):.1f}" for point in line)
-        parts.append(
-            f'<polyline points="{way}"/><text class="name" x="{across:.1f}" '
-            f'y="{down:.1f}">{html.escape(name)}</text>'
-        )
+        parts.append(f'<polyline points="{way}"/>')
+    for (name, _), (across, down) in zip(lines, _spread(ends), strict=True):
+        shown = html.escape(name)
+        parts.append(f'<text class="name" x="{across:.1f}" y="{down:.1f}">{shown}</text>')
     for point in points:
         said, across, down = html.escape(point.said), x(point.k), y(point.lost)
         parts.append(
