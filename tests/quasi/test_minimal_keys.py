@@ -266,3 +266,13 @@ def test_sizes_of_samples_are_checked(samples):
         sf.minimal_keys(adult(), method="iterative", samples=samples)
     with pytest.raises(ParameterError, match="iterative"):
         sf.minimal_keys(adult(), samples=[0.1])
+
+
+def test_a_size_limit_that_leaves_out_all_columns_only_leaves_out_no_set() -> None:
+    table = pa.table({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1], "c": [0, 0, 0, 1]})
+    found = sf.minimal_keys(table, max_size=2)
+    assert found.keys == (("a", "b"),)
+    assert found.complete
+    assert not sf.minimal_keys(table, max_size=1).complete
+    broken = sf.violations(table, k=2, max_size=2)
+    assert broken.minimal and broken.complete

@@ -205,7 +205,7 @@ def _sets(found: PopulationReport) -> RenderableType:
             f"{one.distinct:,.0f}",
             *([] if one.bound is None else [f"{one.bound:.3g}"]),
             f"{one.unique:.1%}",
-            f"{one.k:,.0f}",
+            f"{one.k:,.0f}" if one.k >= 10 else f"{one.k:.2g}",
         )
     which = "No set of these columns"
     if found.sets:
@@ -266,8 +266,9 @@ def _plan(found: PopulationReport) -> RenderableType:
     theorem = f"Theorem 4 allows {plan.distinct_allowed:,.0f} values for k = {plan.k:,}."
     if plan.repaired:
         theorem += (
-            f" Its own plan would reach {plan.before_repair.estimate:.1%} on these data, so it was "
-            f"coarsened to {plan.distinct:,}."
+            f" Its own plan would reach at least {plan.before_repair.at_least:.1%} on these data "
+            f"(estimate {plan.before_repair.estimate:.1%}), so it was coarsened to "
+            f"{plan.distinct:,}."
         )
     return Group(table, "", theorem, verdict)
 

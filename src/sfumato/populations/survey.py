@@ -88,7 +88,7 @@ class ColumnSet(Result):
     people if they are drawn at random from D values (the paper's F2), None where the table is the
     universe and nothing needs to be expected; `unique` is the share of unique rows in the table
     itself (F1); `certain` is the share of the people who are unique whoever is not in the table;
-    `k` is about n/D, how many people share a value on average; `observed` and `estimated` are the
+    `k` is n/D, how many people there are for each value; `observed` and `estimated` are the
     joint distinct values seen in the table and estimated for the population (Chao).
     """
 
@@ -131,7 +131,7 @@ class Judge:
             bound=None if self.counts else uniqueness_bound(values, self.people),
             unique=sizes.unique,
             certain=self.certain(columns),
-            k=max(1.0, self.people / max(values, 1)),
+            k=self.people / max(values, 1),
             observed=sizes.classes,
             estimated=self._estimate(columns),
             quasi_identifier=self.reached(columns) >= 1,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -395,6 +395,11 @@ class Minimal:
     sets: tuple[Set, ...]
     complete: bool = True
     stopped_by: str | None = None
+
+    def within(self, columns: int, max_size: int | None) -> Minimal:
+        """All of them also where a size limit left out but all columns, which hold one of these."""
+        limited = max_size is not None and max_size + 1 >= columns and self.stopped_by is None
+        return replace(self, complete=True) if limited and self.sets else self
 
 
 def depth_first(codes: Codes, goal: Goal, max_size: int | None, budget: Budget) -> Minimal:

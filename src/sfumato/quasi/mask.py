@@ -364,7 +364,7 @@ def mask(
     rows_are_people: bool = False,
     budget: Budget | None = None,
 ) -> Release:
-    """Publish the most columns whose ratio does not exceed β.
+    """Publish many columns whose ratio together does not exceed β; the most, where `proven`.
 
     Parameters
     ----------

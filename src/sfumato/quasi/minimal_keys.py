@@ -202,7 +202,7 @@ def _keys_here(
     codes = everything.select([names[at] for at in chosen])
     search = _Search(codes, question, budget, samples)
     used = search.suited() if method == "auto" else method
-    found = search.run(used)
+    found = search.run(used).within(len(chosen), question.max_size)
     if search.duplicates:
         search.notes.insert(0, _no_key(search.duplicates, bool(found.sets)))
     sets = [tuple(chosen[c] for c in s) for s in found.sets]
@@ -262,8 +262,9 @@ def _checked_samples(samples: Sequence[float] | None, method: str) -> Sequence[f
 def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKeys:
     """All minimal keys, found where the rows are; columns that say the same are all named."""
     asks = Collisions(opened, budget, question.seed)
-    found = minimal_sets_there(asks, question.max_size, budget)
     names = opened.columns
+    found = minimal_sets_there(asks, question.max_size, budget)
+    found = found.within(len(names), question.max_size)
     duplicates = None
     if found.sets and found.complete:
         sizes = asks.class_sizes(found.sets[0])

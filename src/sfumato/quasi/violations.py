@@ -216,7 +216,7 @@ def violations(
             {"columns": [names[c] for c in reached], "times": times}
             for reached, times in descent.reached
         ),
-        complete=found.complete,
+        complete=found.within(len(names), max_size).complete,
         stopped_by=found.stopped_by or descent.stopped_by,
         notes=() if asks is None else (asks.told(),),
     )
@@ -259,7 +259,7 @@ def _of_persons(
         minimum=tuple(s for s in sets if len(s) == least),
         identifying=tuple(names[c] for c in reached[0][0]),
         descents=tuple({"columns": [names[c] for c in s], "times": n} for s, n in reached),
-        complete=found.complete,
+        complete=found.within(len(names), max_size).complete,
         stopped_by=found.stopped_by,
         counted="persons",
     )

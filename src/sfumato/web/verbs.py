@@ -485,8 +485,8 @@ VERBS = {
             "mask",
             "release",
             "Publish fewer columns",
-            "The most columns that, published exactly as they are, tell rows apart no better than "
-            "a ratio allows.",
+            "Columns that, published exactly as they are, tell rows apart no better than a ratio "
+            "allows: as many as a greedy search finds.",
             "sfumato.quasi.mask:mask",
             (
                 Question("measure", "Ratio", "choice", _ratio, offers=lambda _: RATIOS),

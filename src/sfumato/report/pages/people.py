@@ -89,7 +89,9 @@ def _people(share: float, universe: float, about: str = "About") -> str:
     if 0.999 < share < 1:
         return f"{'Up to nearly' if about == 'At most' else 'Nearly'} all of {universe:,.0f} people"
     said = percent(share).removeprefix("<")
-    return f"{'Fewer than' if 0 < share < 0.001 else about} {said} of {universe:,.0f} people"
+    if 0 < share < 0.001:
+        about = "By estimate, fewer than" if about == "About" else "Fewer than"
+    return f"{about} {said} of {universe:,.0f} people"
 
 
 def population_page(found: PopulationReport) -> Page:
