@@ -121,8 +121,11 @@ def released(
     }  # fmt: skip
     expected |= record(after, known, k, shown)
     gone = [f"{left:,}", f"{rows:,}"] if left else []
+    others = [name for name in before.columns if name not in (*known, *sensitive)]
+    singled = alone(after, [name for name in after.columns if name not in sensitive])
+    also = [f"{len(others)}", f"{singled:,}", f"{len(after):,}"] if others and singled else []
     expected |= {
-        "light: Who can be found": [smallest, part(1 / sizes(after, known).min())],
+        "light: Who can be found": [smallest, part(1 / sizes(after, known).min()), *also],
         "light: What can be inferred about them": inferred(after, known, sensitive),
         "light: What it cost": [part(ncp), *gone],
     }

@@ -115,17 +115,24 @@ class Beside(Result):
     @property
     def say(self) -> str | None:
         """A sentence; None where nobody is alone."""
-        if not self.alone or not self.alone[-1]:
+        if not self.alone_by_all:
             return None
-        share = self.alone[-1] / max(self.rows, 1)
-        told = f"{min(share, 0.999 if share < 1 else 1):.1%}" if share >= 0.001 else "below 0.1%"
-        names = " and ".join(f"`{name}`" for name in self.by)
         listed = phrase([f"`{name}`" for name in self.qi], _NAMED)
         qi = f" beside {listed if self.several else 'the quasi-identifiers'}" if self.qi else ""
-        return (
-            f"{NOT_PROMISED}{self.alone[-1]:,} of {self.rows:,} rows ({told}) are alone for "
-            f"whoever knows {names}{qi}; blur what others may know, too"
-        )
+        every = f"{len(self.all_columns)} of the columns that stay as they are"
+        if not self.alone[-1]:
+            said = f"{self._told(self.alone_by_all)} are alone for whoever knows {every}{qi}"
+        else:
+            names = " and ".join(f"`{name}`" for name in self.by)
+            said = f"{self._told(self.alone[-1])} are alone for whoever knows {names}{qi}"
+            if self.alone_by_all > self.alone[-1]:
+                said += f", and {self._told(self.alone_by_all)} for whoever knows {every}"
+        return f"{NOT_PROMISED}{said}; blur what others may know, too"
+
+    def _told(self, alone: int) -> str:
+        share = alone / max(self.rows, 1)
+        told = f"{min(share, 0.999 if share < 1 else 1):.1%}" if share >= 0.001 else "below 0.1%"
+        return f"{alone:,} of {self.rows:,} rows ({told})"
 
 
 def beside(

@@ -26,6 +26,7 @@ from sfumato.report.pages.comparison import (
 )
 from sfumato.report.pages.risk import (
     MOST_CELLS,
+    beside_others,
     findings_grid,
     inferred_values,
     judged_release,
@@ -181,6 +182,7 @@ def release_page(
             owned = None if altered else owned_rows(found, compared, person)
             judged = judged_release(found, compared, person, owned)
             lights = [judged.light, inferred_values(found, compared, sensitive, person, owned)]
+            lights[0] = beside_others(lights[0], found, compared.after, sensitive)
             if lights[0].tone == "good" and any(one.unchecked for one in found.findings):
                 said = f"{lights[0].answer} Not all of it was counted again."
                 lights[0] = replace(lights[0], tone="warn", answer=said)

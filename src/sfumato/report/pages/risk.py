@@ -53,6 +53,7 @@ __all__ = [
     "findings_grid",
     "inferences",
     "inferred_values",
+    "beside_others",
     "judged_release",
     "least_alike",
     "measures_page",
@@ -371,6 +372,34 @@ def _found(after: Risk, alone: int, person: str | None) -> Light:
     said = f"At least {alike:,} {unit_of(one, 2)} look alike: a match is right with a chance of at "
     said += f"most {sure}."
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
+
+
+SOME = 0.05
+"""Share of rows that other columns single out, from which on nobody is told that all is well."""
+
+
+def beside_others(
+    light: Light, found: Release, after: Table, sensitive: Sequence[str] | None
+) -> Light:
+    """A light that also says who stands alone by columns that others were not said to know.
+
+    Columns worth hiding are not among them: what is inferred about these is said apart.
+    """
+    sets = [[name for name in one if name in after.columns] for one in found.qi]
+    worth = {*(found.asked.get("sensitive") or sensitive or ()), *_pseudonyms(found)}
+    known = {name for one in sets for name in one}
+    others = [name for name in after.columns if name not in known and name not in worth]
+    if light.tone != "good" or not sets or not others:
+        return light
+    if not at_hand(after) or after.rows * len(after.columns) > MOST_CELLS:
+        return light
+    alone = max(after.class_sizes([*one, *others]).unique_rows for one in sets)
+    if not alone:
+        return light
+    by = f"{counted(len(others), 'other published column')}, which stay as they are"
+    told = among(alone, after.rows, unit_of("row"), many=unit_of("row", 2), does="stand alone")
+    said = f"{light.answer} For whoever also knows {by}, {told}."
+    return replace(light, tone="warn" if alone > SOME * after.rows else light.tone, answer=said)
 
 
 def _linked(found: Release, compared: Compared) -> Linked | None:
