@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_tools import sfumato
+from recomputed import light_of
+from sfumato.anonymization.verb import anonymize
 from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import Hierarchy
@@ -283,3 +285,20 @@ def test_what_is_counted_is_called_by_its_name(tmp_path: Path) -> None:
         found = attack(known.select(names), known, on=["sex"], person="patient", k=2)
         assert found.released_as == who
         assert f"Every one of {found.released} released {who} " in page_of(found).verdict
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"numbers_as": "middle"}, {"numbers_as": {"age": "mean"}}, {"columns": {"age": {"round": 5}}}],
+)
+def test_numbers_that_stand_for_others_are_not_matched(asked: Any, tmp_path: Path) -> None:
+    people = pa.table({"age": np.arange(200) % 60, "sex": np.arange(200) % 2})
+    place = str(tmp_path / "release.csv")
+    made = anonymize(people, k=5, qi=["age"], rows_are_people=True, output=place, **asked)
+    for release in (place, made):
+        with pytest.raises(ColumnError, match=r"column `age` (shows the m|was changed before)"):
+            attack(release, people, on=["age", "sex"])
+        assert attack(release, people, on=["sex"]).matches_k == 200
+    told = light_of(page_of(made), "What it cost")
+    assert ("took from `age`" in told[1]) == ("columns" in asked)
+    assert made.changed_before == tuple(asked.get("columns", ()))

@@ -275,4 +275,5 @@ def test_a_size_limit_that_leaves_out_all_columns_only_leaves_out_no_set() -> No
     assert found.complete
     assert not sf.minimal_keys(table, max_size=1).complete
     broken = sf.violations(table, k=2, max_size=2)
-    assert broken.minimal and broken.complete
+    assert broken.minimal
+    assert broken.complete

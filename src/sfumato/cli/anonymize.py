@@ -29,7 +29,7 @@ from sfumato.cli._running import Run, figures, listed, table_verb
 from sfumato.errors import ParameterError
 from sfumato.fields import Columns, parameters
 from sfumato.files import write_text
-from sfumato.wording import counted
+from sfumato.wording import counted, phrase
 
 if TYPE_CHECKING:
     from sfumato.anonymization.request import Request
@@ -406,6 +406,8 @@ def _figures(release: Release) -> RenderableType:
     meaning = "0 nothing lost, 1 everything"
     if linked and release.suppressed_rows:
         meaning = "1 everything lost, as in rows left out"
+    if changed := phrase([f"`{name}`" for name in release.changed_before]):
+        meaning += f"; not counted: what was done to {changed} before"
     told = {
         "normalized certainty penalty": f"{cost['ncp']:.4f}  ({meaning})",
         **_rounding(release),

@@ -23,6 +23,7 @@ from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mea
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import as_text, braces_around, read_interval
 from sfumato.kernels import class_ids, representatives
+from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.label_matching import (
     Reading,
     build_tree,
@@ -462,6 +463,7 @@ def attack(
             where=outside.name,
             remedy="Give a table of people.",
         )
+    _require_own_values(release, released, columns)
     trees = _trees(hierarchies, columns)
     return join_attack(
         _entries(released, columns, (person, identity), budget),
@@ -473,6 +475,38 @@ def attack(
         identity=identity,
         weight=sampling_weight,
     )
+
+
+def _require_own_values(release: Any, released: Table, on: Sequence[str]) -> None:
+    """Refuse columns whose numbers stand for others, as the release or its certificate tells.
+
+    The middle of a range, or a number that was rounded, is nobody's own: whoever has it in another
+    table is somebody else.
+    """
+    told = {name: getattr(release, name, None) for name in ("asked", "column_actions")}
+    for path in released.engine.paths if told["asked"] is None else ():
+        place = certificate_path(path)
+        told = Certificate.read(place).body if place.exists() else told
+    asked, done = (told.get(name) or {} for name in ("asked", "column_actions"))
+    shown, actions = asked.get("numbers_as") or "range", asked.get("columns") or {}
+    changed: dict[str, str] = {}
+    for name in on:
+        own = shown.get(name, "range") if isinstance(shown, Mapping) else shown
+        before = [one for one in ("top", "bottom", "round") if one in actions.get(name, {})]
+        if before:
+            changed[name] = f"was changed before ({', '.join(before)})"
+        elif own not in ("range", "bounds") and done.get(name, "kept") != "kept":
+            changed[name] = f"shows the {own} of each class in place of its range"
+    for name, why in changed.items():
+        rest = [one for one in on if one not in changed]
+        raise ColumnError(
+            f"column `{name}` {why}: equal numbers of the outside table are no matches",
+            where=released.name,
+            remedy=f"Join by the others ({spell('on', rest)}), or attack a release that shows "
+            "ranges."
+            if rest
+            else "Attack a release that shows ranges.",
+        )
 
 
 def _require_names(opened: Table, person: str) -> None:

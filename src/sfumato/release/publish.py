@@ -158,6 +158,13 @@ class Release(Result, Frames):
         return self.details[name]
 
     @property
+    def changed_before(self) -> tuple[str, ...]:
+        """Columns whose values were changed before anything was counted: no loss tells of it."""
+        changes = {"top", "bottom", "round", "recode"}
+        asked = self.asked.get("columns") or {}
+        return tuple(name for name, actions in asked.items() if changes & {*actions})
+
+    @property
     def recoding(self) -> Groups:
         """The groups that the release shows, to be saved or applied to other rows."""
         from sfumato.release.recoding import Recoding as Groups

@@ -252,6 +252,9 @@ def _paid(found: Release, compared: Compared | None = None) -> Light:
     if left > 0.2 or (lost or 0) > 0.6:
         tone = "bad"
     answer = sentence(phrase(said)) if said else "Nothing."
+    if changed := phrase([f"`{name}`" for name in found.changed_before]):
+        answer += f" What rounding and the like took from {changed} before is not in it."
+        tone = tone if tone == "bad" else "warn"
     if (
         lost is None and not coarser and found.source is None
     ):  # only whoever made it has measured that
