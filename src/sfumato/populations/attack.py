@@ -483,8 +483,8 @@ def _require_own_values(release: Any, released: Table, on: Sequence[str]) -> Non
     The middle of a range, or a number that was rounded, is nobody's own: whoever has it in another
     table is somebody else.
     """
-    told = {name: getattr(release, name, None) for name in ("asked", "column_actions")}
-    for path in released.engine.paths if told["asked"] is None else ():
+    told: Mapping[str, Any] = {n: getattr(release, n, None) for n in ("asked", "column_actions")}
+    for path in () if told["asked"] is not None else released.engine.paths:
         place = certificate_path(path)
         told = Certificate.read(place).body if place.exists() else told
     asked, done = (told.get(name) or {} for name in ("asked", "column_actions"))
