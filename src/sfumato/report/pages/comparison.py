@@ -396,7 +396,10 @@ def distributions(compared: Compared) -> list[Section]:
     if same:
         words.append(f"Every cell of {phrase(same)} is as it was.")
     if bare:
-        words.append(f"Not drawn, since hardly any value is held by many rows: {phrase(bare)}.")
+        words.append(
+            "Not drawn, since a picture of the commonest values would show too little: "
+            f"{phrase(bare)}."
+        )
     if unread:
         words.append(
             "Not drawn, since only whoever made the release knows what its labels stand for: "
