@@ -241,6 +241,10 @@ def test_the_page_is_amber_over_what_was_not_checked_and_names_no_file_that_is_n
         assert "Verified" not in page
         assert "but for the PDF, which is drawn when you download it" in page
         assert not list(project.folder.glob("*.pdf"))
+        # Its rows were sorted, and no column tells them apart: none are laid beside others.
+        asked = later.get(f"/p/{project.number}/ask/utility").text
+        assert "cannot be paired" in asked
+        assert "<form" not in asked.partition("cannot be paired")[2]
         later.post(f"/p/{project.number}/release/rows")
         rows = later.get(f"/p/{project.number}/release/rows").text
         assert "only for the last 6 releases that were made since the table was opened" in rows

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, SourceError
 from sfumato.release.publish import Release
@@ -148,9 +149,19 @@ def test_a_release_whose_files_were_changed_is_not_called_verified(
     assert "<dt>smallest class (k)</dt><dd>1</dd>" in again  # nothing of then is said of it
     assert "precision lost</dt>" not in again
     assert "Not known: the file is not the one that was written." in again
+    assert "release.pdf" in page
+    assert "release.pdf" not in again
+    assert "No PDF is drawn of its certificate, which is about another file." in again
     assert bench.get(f"{base}/release/files/release.csv").status == 200  # it is not called so
     output.unlink()
-    assert "Verified:" not in bench.follow(bench.get(f"{base}/release")).text
+    gone = bench.follow(bench.get(f"{base}/release")).text
+    assert "Verified:" not in gone
+    assert "the file of this release is not there any more" in gone
+    certificate = bench.get(f"{base}/release/certificates/release.pdf")
+    assert "Put it back, or make the release again." in certificate.text
+    with pytest.raises(SourceError) as missing:
+        sf.table(output)
+    assert ".json" not in str(missing.value)
 
 
 def test_a_page_that_is_out_of_date_takes_no_demand_back(bench: Running, opened: Project) -> None:
@@ -769,4 +780,8 @@ def test_releases_that_differ_in_one_action_are_told_apart(bench: Running, opene
     assert first.apart != second.apart
     assert second.apart.startswith("illness ")
     assert second.apart in page
+    pseudonyms = {**ROLES, "pseudonym-0": "1"}
+    bench.post(f"{base}/configure", k=5, method="mondrian", **pseudonyms)
+    bench.follow(bench.post(f"{base}/release"))
+    assert "name replaced by pseudonyms" in opened.versions()[0].apart
     assert "k_map" not in demand_of({"k_map": 10})

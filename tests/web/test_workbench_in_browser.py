@@ -533,6 +533,10 @@ def test_what_is_no_k_is_said_and_not_kept(board: Page, bench: Running) -> None:
     field.blur()
     expect(meter).to_contain_text("By these")
     assert project.choices.k == 7
+    for named in ("Persons", "Rows"):  # what is counted is called so at once
+        chosen = "" if named == "Rows" else "patient_id"
+        board.get_by_label("counted in").select_option(chosen)
+        expect(board.locator("label[for=k]")).to_contain_text(f"{named} alike, at least")
 
 
 def uploaded(page: Page, content: bytes) -> None:

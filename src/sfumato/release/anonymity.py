@@ -330,13 +330,18 @@ def combined(
     sets = []
     for names in promise.qi:
         cells = [_name(n, at) for at in range(1, len(releases) + 1) for n in names]
-        present = [f"in {at}" for at in range(1, len(releases) + 1)]
+        present = [_present(at) for at in range(1, len(releases) + 1)]
         sets.append(tuple(c for c in [*cells, *present] if c in joined.column_names))
     return table(joined), replace(promise, qi=tuple(sets))
 
 
 def _name(column: str, release: int) -> str:
     return f"{column} in {release}"
+
+
+def _present(release: int) -> str:
+    """Whether a release holds a row; `_name` calls no column so."""
+    return f"presence in release {release}"
 
 
 def _columns(release: Table, row_key: str, promise: Anonymity, at: int) -> pa.Table:
@@ -366,7 +371,7 @@ def _columns(release: Table, row_key: str, promise: Anonymity, at: int) -> pa.Ta
     batches = [batch.cast(pa.schema(fields)) for batch in release.batches([row_key, *names])]
     rows = pa.Table.from_batches(batches, pa.schema(fields))
     rows = rows.rename_columns(["key", *(_name(name, at) for name in names)])
-    return rows.append_column(f"in {at}", pa.array([True] * rows.num_rows))
+    return rows.append_column(_present(at), pa.array([True] * rows.num_rows))
 
 
 def _keyed_like(mine: pa.Table, theirs: pa.Table, row_key: str) -> pa.Table:

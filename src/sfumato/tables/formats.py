@@ -232,8 +232,16 @@ def _missing(path: Path, given: str) -> SourceError:
     return SourceError(
         "there is no such file",
         where=given,
-        remedy=similar_names(path, lambda beside: beside.suffix.lower() in _ENDINGS),
+        remedy=similar_names(path, _may_be_meant),
     )
+
+
+def _may_be_meant(beside: Path) -> bool:
+    """Whether a file is called like a table, and is none that Sfumato wrote about one."""
+    if beside.name.endswith(".certificate.json"):
+        return False
+    noted = beside.suffix == ".json" and beside.parent.name.endswith(".sfumato")
+    return beside.suffix.lower() in _ENDINGS and not noted
 
 
 _BEGINNING = 512

@@ -258,7 +258,7 @@ def compare(
             "which of them was which row of the table is not known",
             where=shown.name,
             remedy="What it cost was measured when it was made. Rows can be paired only where a "
-            f"published column tells them apart, e.g. {spell('row_key', 'visit')}.",
+            f"published column tells them apart ({spell('row_key', 'visit')}).",
         )
     _refuse_bounds(names, shown, before)
     _refuse_too_large(before, len(names), budget or Budget())

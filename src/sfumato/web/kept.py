@@ -240,6 +240,11 @@ class Made:
         """Whether its file was seen to be the one that the certificate is about."""
         return any(one.check == "fingerprint" and one.holds for one in self.release.findings)
 
+    @property
+    def replaced(self) -> bool:
+        """Whether its file was seen to be another one."""
+        return any(one.check == "fingerprint" and one.broken for one in self.release.findings)
+
     def differs(self, now: Choices, reading: Reading) -> list[str]:
         """What is set otherwise now, as far as it matters for a release."""
         said = [] if self.choices is None else self.choices.differs(now)
@@ -284,6 +289,8 @@ class Version:
     """Whether it was made of another table than the one that is open."""
     changed: bool = False
     """Whether its file may be another one than was measured."""
+    sorted: bool = False
+    """Whether its rows left their order, as some are one person's."""
 
 
 def version_of(
@@ -307,6 +314,7 @@ def version_of(
         alike=alike,
         rows=int(body["rows"]),
         changed=changed,
+        sorted=bool(body["output"].get("sorted")),
     )
 
 

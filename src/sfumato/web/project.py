@@ -29,7 +29,7 @@ from sfumato.release.promise import Finding
 from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import Page, body_html, write_page
-from sfumato.report.pages.certificate import certificate_pdf, certified_release
+from sfumato.report.pages.certificate import actions_of, certificate_pdf, certified_release
 from sfumato.report.pages.release import release_page
 from sfumato.report.registry import page_of
 from sfumato.tables import Table, table
@@ -65,6 +65,8 @@ MOST_OTHER_KS = 6
 LATTICE = "lattice"
 TRIED, ASKED = "candidates.json", "questions.json"
 """Files of the candidates, and of what other verbs were asked, beside the decisions."""
+_MALFORMED = KeyError, TypeError, ValueError, AttributeError
+"""What reading a certificate of another form may end in."""
 T = TypeVar("T")
 
 
@@ -376,7 +378,7 @@ class Project(OpenTable):
             with held(self.folder) as home:
                 settings = read_unlinked(home / f"{name}.toml", "the settings of the release")
                 budget.progress("verifying what lies there")
-                output = home / f"{name}{_ending(self.source)}"
+                output = _still_there(home / f"{name}{_ending(self.source)}")
                 asked: dict[str, Any] = {}
                 if choices is not None and choices.population in map(str, tables):
                     asked = _matched(choices, home / f"{name}.hierarchies")
@@ -486,15 +488,15 @@ class Project(OpenTable):
                 name = place.name.removesuffix(f"{ending}.certificate.json")
                 if not re.fullmatch(r"release(-\d+)?", name) or place.is_symlink():
                     continue
-                with suppress(SfumatoError, OSError, KeyError, TypeError, ValueError):
+                with suppress(SfumatoError, OSError, *_MALFORMED):
                     output = f"{name}{ending}"
                     kept = Kept.read(home, name, output)
                     body = Certificate.read(place).body
                     other = self._print and names_same(body["input"]["fingerprint"], self._print)
                     changed = kept is None or kept.size != size_of(home / output)
                     one = version_of(name, output, body, kept, changed)
+                    done[name] = actions_of(body) if "column_actions" in body else {}
                     found.append(replace(one, other=other is False))
-                    done[name] = body.get("column_actions", {})
         found = [replace(one, apart=apart_from(one, found, done)) for one in found]
         return sorted(found, key=lambda one: -int(one.name.partition("-")[2] or 1))
 
@@ -502,7 +504,7 @@ class Project(OpenTable):
         """The certificate of a release as a PDF."""
         with held(self.folder) as home:
             found = Certificate.read(home / f"{version.output}.certificate.json")
-            with table(str(home / version.output)) as released:
+            with table(str(_still_there(home / version.output))) as released:
                 if released.fingerprint() != found.body["output"]["fingerprint"]:
                     raise ParameterError(
                         f"{version.output} is not what its certificate is about any more",
@@ -525,6 +527,17 @@ class Project(OpenTable):
         places = [self.folder / name for name in names]
         places += sorted((self.folder / f"{name}.hierarchies").glob("*.csv"))
         return [place for place in places if place.is_file() and not place.is_symlink()]
+
+
+def _still_there(output: Path) -> Path:
+    """The file of a release, unless somebody took it away."""
+    if not output.is_file():
+        raise SourceError(
+            "the file of this release is not there any more",
+            where=output.name,
+            remedy="Put it back, or make the release again.",
+        )
+    return output
 
 
 def _ending(source: Path) -> str:

@@ -151,6 +151,7 @@ class Steps:
                 "said": said,
                 "tone": tone,
                 "lacks": choices.gap is not None,
+                "counts": choices.spoken[0].capitalize(),
                 "undo": decided.can_undo,
                 "more": project.can_count_soon(choices.counted),
                 "edition": decided.edition,

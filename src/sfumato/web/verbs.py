@@ -281,10 +281,15 @@ def _predicted(around: Around) -> dict[str, str]:
 
 
 def _row_keys(around: Around) -> dict[str, str]:
-    """Columns by which every row is told from all others."""
+    """Columns by which every row is told from all others; and the order, unless all were sorted."""
     roles = around.choices.roles
     plain = [c.name for c in around.project.columns if roles[c.name] == "other" and c.unique == 1]
-    return {"": "rows stand in the same order", **{name: f"by {name}" for name in plain}}
+    keys = {name: f"by {name}" for name in plain}
+    moved = [one.output for one in around.versions if one.sorted]
+    if moved and len(moved) == len(around.versions):
+        return keys
+    apart = f" (not in {phrase(moved)}: sorted)" if moved else ""
+    return {"": f"rows stand in the same order{apart}", **keys}
 
 
 def _target(around: Around) -> str:

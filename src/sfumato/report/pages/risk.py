@@ -40,6 +40,7 @@ from sfumato.wording import (
     counted,
     counting,
     in_units,
+    noun,
     percent,
     phrase,
     sentence,
@@ -770,7 +771,8 @@ def protection(
             Figure(
                 f"How many {many} look alike",
                 f"{many.capitalize()} by the size of their class, before (pale) and after (full). "
-                f"Below {k} alike: {before.below(k):,} {many} before, {after.below(k):,} after.",
+                f"Below {k} alike: {before.below(k):,} {noun(many, before.below(k))} before, "
+                f"{after.below(k):,} after.",
                 charts.class_sizes(
                     f"{many.capitalize()} by the size of their class", compared.sizes, k
                 ),

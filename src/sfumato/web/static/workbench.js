@@ -65,6 +65,7 @@ function slide(field) {
   });
   const { save } = keeping(field.form, (told) => {
     tell(told.said, told.lacks ? "warn" : "unseen");
+    find("#counts").textContent = told.counts;
     draw();
   });
   field.form.addEventListener("change", () => { if (field.checkValidity()) save(); });
