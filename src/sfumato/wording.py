@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ __all__ = [
     "at_most",
     "counted",
     "counting",
+    "for_shell",
     "in_units",
     "name_list",
     "noun",
@@ -90,6 +92,28 @@ def name_list(names: Sequence[str]) -> str:
     return ",".join(
         '"' + name.replace('"', '""') + '"' if parting.search(name) else name for name in names
     )
+
+
+def for_shell(*words: str) -> str:
+    r"""Words as a shell takes them, on one line whatever they hold.
+
+    Examples
+    --------
+    >>> for_shell("sfumato", "risk", "my table.csv", "--qi", "Age\n(years)")
+    "sfumato risk 'my table.csv' --qi $'Age\\n(years)'"
+    """
+    return " ".join(
+        shlex.quote(word) if word.isprintable() else "$'" + _ESCAPED.sub(_escape, word) + "'"
+        for word in words
+    )
+
+
+_ESCAPED = re.compile(r"[\\'\x00-\x1f\x7f]")
+
+
+def _escape(found: re.Match[str]) -> str:
+    sign = found[0]
+    return f"\\{sign}" if sign in "\\'" else {"\n": r"\n"}.get(sign, f"\\{ord(sign):03o}")
 
 
 def noun(many: str, number: int | None) -> str:

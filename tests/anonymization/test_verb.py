@@ -312,6 +312,8 @@ def test_a_row_that_one_release_lacks_gives_itself_away():
     found = sf.verify(first, promises=[promise], others=[second], row_key="id")
     assert not found.holds
     assert found.findings[-1].measured["checks"][0].failing_rows == 1
+    told = "age in 1, age in 2, presence in release 1, presence in release 2:"
+    assert told in found.findings[-1].say
     for said in ({}, {"row_key": "id", "other_rows": True}):
         with pytest.raises(ParameterError, match="one of the two must be said"):
             sf.verify(first, promises=[promise], others=[second], **said)

@@ -15,6 +15,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from sfumato.web.pages import in_page_words
 
 FORMULAS = ['=HYPERLINK("http://evil")', "+1+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1"]
 HARMLESS = ["-5", "+3.5e-2", "a=b", "'=x", "", "*", "[-5, 3)", None]
@@ -34,7 +35,7 @@ def test_cells_that_spreadsheets_run_are_counted(tmp_path: Path, engine: str, en
         sf.table(table(), engine=engine), qi=["age"], k=2, output=tmp_path / f"out.{ending}"
     )
     assert release.formulas == 2 * len(FORMULAS)
-    assert any("12 cells or headings begin like formulas" in w for w in release.warnings)
+    assert any(w.startswith("12 cells begin like formulas") for w in release.warnings)
     assert release.to_dict()["formulas"] == 12
 
 
@@ -48,7 +49,19 @@ def test_other_formats_and_tables_have_none(tmp_path: Path) -> None:
 
 def test_headings_count_too(tmp_path: Path) -> None:
     odd = pa.table({"age": [1, 1], "=1+1": ["a", "b"]})
-    assert sf.anonymize(odd, qi=["age"], k=2, output=tmp_path / "o.csv").formulas == 1
+    made = sf.anonymize(odd, qi=["age"], k=2, output=tmp_path / "o.csv")
+    assert made.formulas == 1
+    (told,) = [one for one in made.warnings if "formulas" in one]
+    assert told == (
+        "1 heading begins like formulas (= + - @), which spreadsheets run; rename such headings in "
+        "the table first"
+    )
+    with in_page_words():
+        both = pa.table({"age": [1, 1], "=1+1": ["=a", "b"]})
+        made = sf.anonymize(both, qi=["age"], k=2, output=tmp_path / "both.csv")
+    (told,) = [one for one in made.warnings if "formulas" in one]
+    assert told.startswith("1 cell and 1 heading begin like formulas")
+    assert "; `--spreadsheet-safe` on the command line makes text of such cells; " in told
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

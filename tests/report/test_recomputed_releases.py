@@ -464,6 +464,8 @@ def test_the_page_of_a_mask(tmp_path: Path) -> None:
     }
     gone = len(before.columns) - kept
     assert gone > 12, "they have no line each"
+    drawn = [figure for section in page_of(made).sections for figure in section.figures]
+    assert any("Cells of each column listed:" in figure.caption for figure in drawn)
     expected[f"column: {gone} others, named above"] = [f"{gone}"]
     assert differences(found, expected) == {}
 

@@ -311,6 +311,9 @@ def test_one_of_something_is_spoken_of_as_one() -> None:
     released = sf.anonymize(pa.table({"job": jobs, "age": ages}), qi=["job", "age"], k=20)
     captions = [f.caption for s in release_page(released).sections for f in s.figures]
     assert any("1 rarer value is not shown." in caption for caption in captions)
+    few = release_page(sf.anonymize(pa.table({"job": jobs}), qi=["job"], k=5))
+    captions = [f.caption for s in few.sections for f in s.figures]
+    assert any("Below 5 alike: 1 row before, 0 after." in caption for caption in captions)
 
 
 def test_a_share_of_nearly_all_is_said_in_words() -> None:

@@ -558,3 +558,7 @@ def test_what_was_parsed_is_parsed_in_the_original(tmp_path: Path) -> None:
         assert made.code == found.code == 0, found.err
         ncp = made.json["utility"]["ncp"]
         assert found.json["certainty_penalty"] == pytest.approx(ncp)
+    unread = sfumato("utility", *places[1:], "--of", places[0])
+    assert unread.code == 2
+    said = "`born` was not read as text when the release was made."
+    assert f"{said} Read this table as then: --parse born=date:dmy." in " ".join(unread.err.split())

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -678,8 +679,11 @@ def test_columns_of_any_name_are_asked_about_and_stand_in_the_command(
     assert project.answers["violations"].given["columns"] == tuple(names)
     assert page.count("checked") >= len(names)
     monkeypatch.chdir(tmp_path)
-    command = shlex.split(project.answers["violations"].command)
-    done = sfumato(*command[1:], "--json")
+    command = project.answers["violations"].command
+    assert command.isprintable(), "a line break would be shown as a blank"
+    split = ["bash", "-c", f"printf '%s\\0' {command}"]
+    words = subprocess.run(split, capture_output=True, text=True, check=True).stdout.split("\0")
+    done = sfumato(*words[1:-1], "--json")
     assert done.code == 0, done.err
     shown = project.answers["violations"].asked
     assert done.json["minimal"] == [

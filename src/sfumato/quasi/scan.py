@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.parsing import messy
-from sfumato.wording import at_most, counted, name_list
+from sfumato.wording import at_most, counted, for_shell, name_list
 
 __all__ = [
     "Choice",
@@ -833,11 +832,12 @@ def _parsing(name: str, columns: Sequence[ColumnScan]) -> str:
         elif "points or commas" in column.mostly:
             kind = "number:point"
             assumed.append("number:comma where a comma begins the fraction")
-        listed.append(f"--parse {quote(f'{column.name}={kind}')}")
+        listed.append(f"--parse {for_shell(f'{column.name}={kind}')}")
     if any(column.unread for column in columns):
         listed.append("--unparsed null")
     instead = f" ({', '.join(dict.fromkeys(assumed))})" if assumed else ""
-    return f"Read dates and numbers as such{instead}: sfumato scan {quote(name)} {' '.join(listed)}"
+    command = " ".join(["sfumato scan", for_shell(name), *listed])
+    return f"Read dates and numbers as such{instead}: {command}"
 
 
 def _next(
@@ -859,10 +859,10 @@ def _next(
     if found.ladder:
         names = _listed(found.ladder[-1].columns[:3])
         steps.append(
-            f"Measure any set of columns: sfumato measure {quote(name)} -c {names}{person}"
+            f"Measure any set of columns: sfumato measure {for_shell(name)} -c {names}{person}"
         )
         steps.append(
-            f"See what an attacker can do: sfumato risk {quote(name)} --qi {names}{person}"
+            f"See what an attacker can do: sfumato risk {for_shell(name)} --qi {names}{person}"
         )
     if found.ladder and rows >= _ALIKE:
         told = _anonymize(name, columns, found, proposed, whose)
@@ -885,7 +885,7 @@ def _anonymize(
     person = [] if whose is None else [whose.column]
     hidden = [c.name for c in columns if c.role == "identifier" and c.name not in person]
     known = proposed or [n for n in found.ladder[-1].columns if n not in (*secret, *hidden)]
-    parts = [f"sfumato anonymize {quote(name)} -k {_ALIKE} --qi {_listed(known)}"]
+    parts = [f"sfumato anonymize {for_shell(name)} -k {_ALIKE} --qi {_listed(known)}"]
     if secret:
         parts.append(f"--sensitive {_listed(secret)} -l 2")
     if hidden:
@@ -900,4 +900,4 @@ def _anonymize(
 
 def _listed(names: Sequence[str]) -> str:
     """Columns as a shell and the command line read them."""
-    return quote(name_list(names))
+    return for_shell(name_list(names))

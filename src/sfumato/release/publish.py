@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.budget import Budget, each
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import ClassSizes, Staged, asks_sql
 from sfumato.engines.recoding import Cells, Parted, Recoding, Step
-from sfumato.engines.writing import harmless
+from sfumato.engines.writing import count_formulas, harmless
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity, stacked
@@ -35,7 +36,7 @@ from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource, from_pandas, from_polars
 from sfumato.tables.source import is_pandas, is_polars
-from sfumato.wording import shown
+from sfumato.wording import counted, phrase, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -365,11 +366,16 @@ def staged_release(
     budget = None if budget is None else budget.unhurried()  # what was found is still written
     source, recoding = _made_of(plan)
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
-    plan = replace(plan, formulas=staged.formulas, warnings=(*plan.warnings, *_run_by(staged)))
+    plan = replace(plan, formulas=staged.formulas)
     try:
         remote = target if source.engine.capabilities.remote else None
         release, written = _verified(plan, staged, remote, budget)
-        yield replace(release, output=shown(target), destination=target), staged, written
+        told = (*release.warnings, *_run_by(staged, written.columns))
+        yield (
+            replace(release, output=shown(target), destination=target, warnings=told),
+            staged,
+            written,
+        )
     finally:
         staged.discard()
 
@@ -438,13 +444,21 @@ def _made_of(plan: Release) -> tuple[Table, Recoding | Parted]:
     return plan.source, plan.mapping
 
 
-def _run_by(staged: Staged) -> tuple[str, ...]:
-    """A warning about cells that a spreadsheet would run."""
+def _run_by(staged: Staged, names: Sequence[str]) -> tuple[str, ...]:
+    """A warning about cells and headings that a spreadsheet would run."""
     if not staged.formulas:
         return ()
+    headings = count_formulas(pa.array(names))
+    found = {"cell": staged.formulas - headings, "heading": headings}
+    remedies = {
+        "cell": f"{spell('spreadsheet_safe', True)} makes text of such cells",
+        "heading": "rename such headings in the table first",
+    }
+    there = {what: number for what, number in found.items() if number}
     return (
-        f"{staged.formulas:,} cells or headings begin like formulas (= + - @), which spreadsheets "
-        f"run; {spell('spreadsheet_safe', True)} makes text of cells",
+        f"{phrase([counted(number, what) for what, number in there.items()])} "
+        f"{'begins' if staged.formulas == 1 else 'begin'} like formulas (= + - @), which "
+        f"spreadsheets run; {'; '.join(remedies[what] for what in there)}",
     )
 
 

@@ -67,7 +67,7 @@ from sfumato.utility.usefulness import (
     contingency,
     statistics,
 )
-from sfumato.wording import counted
+from sfumato.wording import counted, phrase
 
 __all__ = ["Utility", "boundary_violations", "compare", "pair_tables", "summarize"]
 
@@ -261,6 +261,7 @@ def compare(
             f"published column tells them apart ({spell('row_key', 'visit')}).",
         )
     _refuse_bounds(names, shown, before)
+    _refuse_unparsed([*names, *(pair or ())], before, told)
     _refuse_too_large(before, len(names), budget or Budget())
     if isinstance(hierarchies, (str, Path)):
         hierarchies = read_folder(hierarchies, before.columns)
@@ -384,6 +385,22 @@ def _coarsened(
 
 
 STAR = "*"
+
+
+def _refuse_unparsed(names: Sequence[str], before: Table, told: Mapping[str, Any]) -> None:
+    """Refuse texts that were read as numbers or dates when the release was made."""
+    asked = told.get("asked")
+    parsed = asked.get("parse") if isinstance(asked, dict) else None
+    parsed = parsed if isinstance(parsed, dict) else {}
+    texts = {one.name for one in before.schema if one.kind == "text"}
+    lacks = {name: parsed[name] for name in names if name in parsed and name in texts}
+    if lacks:
+        raise ParameterError(
+            f"{phrase([f'`{name}`' for name in lacks])} {'was' if len(lacks) == 1 else 'were'} not "
+            "read as text when the release was made",
+            where=before.name,
+            remedy=f"Read this table as then: {spell('parse', lacks)}.",
+        )
 
 
 def _refuse_bounds(names: Sequence[str], shown: Table, before: Table) -> None:

@@ -498,6 +498,8 @@ def _on_the_page(name: str, value: Any) -> str:
         return f"“read it as” {_READ}: {kinds}"
     if name == "encoding":
         return f"{name} {value} {_READ}"
+    if name == "spreadsheet_safe":  # which no page asks for
+        return "`--spreadsheet-safe` on the command line"
     if name == "method":
         return f"the method {value} under Utility"
     if name in _FIGURES:

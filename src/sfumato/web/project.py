@@ -10,7 +10,6 @@ import itertools
 import os
 import re
 import secrets
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -53,7 +52,7 @@ from sfumato.web.kept import (
 )
 from sfumato.web.opened import OpenTable, Stamp, stamp_of
 from sfumato.web.sources import Reading
-from sfumato.wording import counting
+from sfumato.wording import counting, for_shell
 
 __all__ = ["Project"]
 
@@ -459,7 +458,7 @@ class Project(OpenTable):
 
     def _repeats(self, name: str) -> str:
         """The command that repeats a release, as the first line of its settings."""
-        place = shlex.quote(f"{self.folder.name}/{name}.toml")
+        place = for_shell(f"{self.folder.name}/{name}.toml")
         ending = _ending(self.source)
         return (
             f"# sfumato anonymize {self.reading.command(self.source)} --config {place} "

@@ -14,7 +14,6 @@ import datetime as dt
 import errno
 import os
 import secrets
-import shlex
 import shutil
 import stat
 import tempfile
@@ -38,6 +37,7 @@ from sfumato.files import held, read_unlinked, write_text
 from sfumato.report.disclosure import as_text
 from sfumato.tables import Table, table
 from sfumato.tables.parsing import KINDS
+from sfumato.wording import for_shell
 
 __all__ = [
     "DELIMITERS",
@@ -456,7 +456,7 @@ class Reading:
 
     def command(self, source: Path) -> str:
         """The table as an argument of the command line, with the options its settings lack."""
-        return shlex.join([self.place(Path(source.name)), *self.options()])
+        return for_shell(self.place(Path(source.name)), *self.options())
 
     def options(self, parsing: bool = False) -> list[str]:
         """Options of the command line that read it so; what is parsed may stand in settings."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from sfumato.web.choices import Choices
 from sfumato.web.kept import Answered, Asked, Version
 from sfumato.web.pages import form_of, frame, one_line_end, page
 from sfumato.web.project import Project
-from sfumato.wording import counted, name_list, phrase
+from sfumato.wording import counted, for_shell, name_list, phrase
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -223,7 +222,7 @@ def command_of(verb: Verb, around: Around, given: Given, output: str | None = No
         reading = replace(reading, exclude=())
     if verb.name != "attack":  # which reads two tables alike
         words += reading.options(parsing=True)
-    return shlex.join([*words, *(["-o", output] if output else [])])
+    return for_shell(*words, *(["-o", output] if output else []))
 
 
 # What there is to choose from

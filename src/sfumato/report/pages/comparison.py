@@ -88,6 +88,8 @@ class Compared:
     """Columns of which the release shows how their values begin."""
     trees: Mapping[str, Hierarchy] = field(default_factory=dict)
     """Trees whose labels the release may show, where the mapping is not at hand."""
+    of: str = "listed"
+    """Which columns are `known`: those others may know where that was said, else all there are."""
     _moves: dict[str, Moves | None] = field(default_factory=dict)
 
     @property
@@ -319,7 +321,8 @@ def _compared(found: Release, before: Table, after: Table) -> Compared:
     now = [[name for name in one if name in after.columns] for one in sets]
     sizes = {"before": alike(before, then), "after": alike(after, now)}
     trees = found.details.get("trees", {})
-    return Compared(before, after, known, sizes, found.mapping, then, _begun(found), trees)
+    of = "others may know" if found.asked.get("qi") else "listed"
+    return Compared(before, after, known, sizes, found.mapping, then, _begun(found), trees, of)
 
 
 def _begun(found: Release) -> frozenset[str]:
@@ -340,7 +343,7 @@ def fates_of_columns(compared: Compared) -> Section | None:
     fates = {name: compared.fate(name) for name in drawn}
     figure = Figure(
         "What happened to each column",
-        "Cells of each column others may know: published as they were, blurred into a range or "
+        f"Cells of each column {compared.of}: published as they were, blurred into a range or "
         "group, starred, or left out with their row or column.",
         charts.column_fates("Cells as they were, blurred, starred and left out", fates),
     )
