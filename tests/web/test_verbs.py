@@ -484,7 +484,7 @@ def test_rows_are_about_what_the_user_says(bench: Running, opened: Project) -> N
     before = bench.get(f"{base}/risk").text
     bench.follow(bench.post(f"{base}/knowledge", unit="companies"))
     page = bench.get(f"{base}/risk").text
-    assert "Companies alike, at least" in page
+    assert "Companies</span> alike, at least" in page
     assert "companies alike" in page
     facts = [re.findall(r"<dd>([\d,.%]+)</dd>", text) for text in (before, page)]
     assert len(facts[0]) > 3

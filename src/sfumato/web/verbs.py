@@ -282,8 +282,8 @@ def _predicted(around: Around) -> dict[str, str]:
 def _row_keys(around: Around) -> dict[str, str]:
     """Columns by which every row is told from all others; and the order, unless all were sorted."""
     roles = around.choices.roles
-    plain = [c.name for c in around.project.columns if roles[c.name] == "other" and c.unique == 1]
-    keys = {name: f"by {name}" for name in plain}
+    shown = [c for c in around.project.columns if roles[c.name] in ("sensitive", "other")]
+    keys = {c.name: f"by {c.name}" for c in shown if c.unique == 1}
     moved = [one.output for one in around.versions if one.sorted]
     if moved and len(moved) == len(around.versions):
         return keys
