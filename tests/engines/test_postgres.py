@@ -17,6 +17,7 @@ import sfumato as sf
 from servers import PostgresServer
 from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
+from sfumato.engines import postgres
 from sfumato.engines.database_types import csv_batches
 from sfumato.engines.postgres import Postgres, Server
 from sfumato.engines.protocol import column_of
@@ -403,3 +404,36 @@ def test_whole_numbers_are_read_as_such_and_others_named_without_their_cells():
     with pytest.raises(ColumnError, match="column `n` holds a integer") as error:
         list(csv_batches(iter(rows), narrow, 3, "here"))
     assert "300" not in str(error.value)
+
+
+def test_no_more_is_put_before_a_slow_server_than_it_takes():
+    class Slow:
+        """A connection that takes a little at a time, and says what is on its way."""
+
+        def __init__(self) -> None:
+            self.pgconn, self.taken, self.kept, self.most = self, b"", b"", 0
+
+        def cursor(self, *_: object) -> Slow:
+            return self
+
+        copy = __enter__ = cursor
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def write(self, data: Any) -> None:
+            self.kept += bytes(data)
+            self.most = max(self.most, len(self.kept))
+
+        def flush(self) -> int:
+            self.taken, self.kept = self.taken + self.kept[:50_000], self.kept[50_000:]
+            return int(bool(self.kept))
+
+        def wait(self, waiting: Iterator[Any]) -> None:
+            for _ in waiting:
+                pass
+
+    slow, texts = Slow(), [bytes(range(256)) * 3_000, b"end"]
+    postgres._sent(slow, "COPY", texts)
+    assert slow.taken == b"".join(texts)
+    assert slow.most <= postgres._PIECE

@@ -75,6 +75,8 @@ _ENOUGH_MEMORY = (
     "SELECT set_config('work_mem', %s, false) FROM pg_settings "
     "WHERE name = 'work_mem' AND setting::bigint < %s"
 )
+_PIECE = 1 << 17
+"""Bytes that are on their way to a COPY."""
 _ONE_MOMENT = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _ALL_TABLES = (
     "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN relname::text "
@@ -475,9 +477,7 @@ class _Session:
         columns = [(field.name, postgres_type(field.type)) for field in table.schema]
         self.run(sql.new_table(name, columns, _DIALECT))
         filling = sql.text(_copy(sql.table(name), "STDIN"), _DIALECT)
-        with self.connection.cursor() as cursor, cursor.copy(filling) as copy:
-            for text in csv_lines(table):
-                copy.write(text)
+        _sent(self.connection, filling, csv_lines(table))
         self.run(sql.about(sql.table(name), "ANALYZE t"))
 
     def apply(self, *_: object) -> None:
@@ -529,10 +529,8 @@ class _Target:
         filling = _copy(self._partial, "STDIN", "FREEZE")
         with self.connected() as connection:
             connection.execute(sql.text(sql.table_of(self._partial, empty), _DIALECT))
-            with connection.cursor() as cursor, cursor.copy(sql.text(filling, _DIALECT)) as copy:
-                for batch in batches:
-                    for text in csv_lines(batch):
-                        copy.write(text)
+            texts = (text for batch in batches for text in csv_lines(batch))
+            _sent(connection, sql.text(filling, _DIALECT), texts)
 
     def engine(self) -> SQLEngine:
         """Reads the table."""
@@ -755,6 +753,26 @@ def _copy(what: sql.Node, where: str, *more: str) -> sql.Node:
     return exp.Copy(
         this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=params
     )
+
+
+def _sent(connection: psycopg.Connection[Any], copying: str, texts: Iterable[Any]) -> None:
+    """Send text to a COPY, piece by piece, each when the server has taken the one before.
+
+    Whatever it has not taken libpq keeps, however much that is, and moves each time some is taken.
+    """
+    from psycopg.waiting import Wait
+
+    pgconn = connection.pgconn
+
+    def taken() -> Generator[Wait, Any]:
+        while pgconn.flush():
+            yield Wait.W
+
+    with connection.cursor() as cursor, cursor.copy(copying) as copy:
+        for text in texts:
+            for start in range(0, len(text), _PIECE):
+                copy.write(text[start : start + _PIECE])
+                connection.wait(taken())
 
 
 def _received(connection: psycopg.Connection[Any], copying: str) -> Generator[Any]:

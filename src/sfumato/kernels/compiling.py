@@ -422,7 +422,7 @@ def _plain(loop: Any, known: dict[Any, Callable[..., Any]]) -> Callable[..., Any
         twin = types.FunctionType(code, scope, code.co_name, function.__defaults__)
         known[function] = twin
         for name in code.co_names:
-            called = scope.get(name)
+            called: Any = scope.get(name)
             if hasattr(called, "py_func"):
                 scope[name] = getattr(called, "instead", None) or _plain(called, known)
             elif hasattr(called, "plain"):  # an instruction of the processor
