@@ -546,7 +546,8 @@ def _listen() -> None:
             _Paused().__enter__()
 
         def on_end(self, event: Any) -> None:
-            _Paused().__exit__()
+            if _Paused.depth:  # else what began before anybody listened
+                _Paused().__exit__()
 
     event.register("numba:compile", Compiling())
 
