@@ -334,6 +334,7 @@ def narrowing(published: Floats, agreement: Agreement, rounding: float) -> Float
     For every row and column: the least and the greatest value in [0, 1] among all rows of the box
     whose projection rounds to the published numbers.
     """
+    from scipy import sparse
     from scipy.optimize import linprog
 
     chosen = agreement.projection
@@ -349,17 +350,22 @@ def narrowing(published: Floats, agreement: Agreement, rounding: float) -> Float
     above = np.concatenate([b, -b, *[row[None, :] for row in groups]])
     reach = rounding / 2.0 + 1e-9
     widths = np.ones((len(published), agreement.encoded))
+    # the ends of all intervals of a row at once: programs that have nothing to do with each other
+    each = np.eye(agreement.encoded)
+    goals = np.concatenate([each, -each])
+    programs = sparse.kron(sparse.eye_array(len(goals)), above, format="csr")
     for i, row in enumerate(published):
         limit = np.concatenate([row + reach, reach - row, np.ones(len(groups))])
-        for j in range(agreement.encoded):
-            goal = np.zeros(agreement.encoded)
-            goal[j] = 1.0
-            ends = [
-                linprog(sign * goal, A_ub=above, b_ub=limit, bounds=(0.0, 1.0), method="highs")
-                for sign in (1.0, -1.0)
-            ]
-            if all(end.status == 0 for end in ends):
-                widths[i, j] = max(0.0, -ends[1].fun - ends[0].fun)
+        found = linprog(
+            goals.ravel(),
+            A_ub=programs,
+            b_ub=np.tile(limit, len(goals)),
+            bounds=(0.0, 1.0),
+            method="highs",
+        )
+        if found.status == 0:
+            ends = (goals * found.x.reshape(goals.shape)).sum(axis=1)
+            widths[i] = np.maximum(0.0, -ends[agreement.encoded :] - ends[: agreement.encoded])
     return widths
 
 
