@@ -248,11 +248,40 @@ def _once_for_all(dispatcher: Any) -> Any:
     def once(signature: Any) -> Any:
         if signature in dispatcher.overloads:
             return compiling(signature)
-        with global_compiler_lock, _Turns.of(kept._cache_path).taken(kept._index_name):
+        turns = _Turns.of(kept._cache_path)
+        with global_compiler_lock, turns.taken(kept._index_name), _nothing_for_c():
             return compiling(signature)
 
     dispatcher.compile = once
     return dispatcher
+
+
+@contextmanager
+def _nothing_for_c() -> Iterator[None]:
+    """Let numba make what loops need of its own, such as sorting, without a way in from C too."""
+    option = _way_in_from_c()
+    if option is None:
+        yield
+        return
+    before, option._default = option._default, True
+    try:
+        yield
+    finally:
+        option._default = before
+
+
+@cache
+def _way_in_from_c() -> Any:
+    """Numba's setting for it, and all of them quicker to compare: it does so again and again."""
+    from numba.core.compiler import Flags
+
+    option = Flags.options.get("no_cfunc_wrapper")
+    if not (hasattr(option, "_default") and hasattr(Flags(), "_values")):
+        return None  # another numba, which keeps them elsewhere
+    Flags.values = lambda flags: {
+        name: flags._values.get(name, one._default) for name, one in Flags.options.items()
+    }
+    return option
 
 
 class _Turns:
