@@ -65,6 +65,11 @@ def test_names_that_say_nothing(name):
     assert meaning_of(name) is None
 
 
+def test_a_country_of_birth_is_no_date():
+    assert {meaning_of(f"birth_{word}").what for word in ("country", "state")} == {"a place"}
+    assert meaning_of("birth_date").what == "a birth date"
+
+
 def test_words_do_not_depend_on_the_spelling():
     spellings = ("birth_date", "BirthDate", "birth-date", "Birth Date", "birth.date")
     assert {words_of(name) for name in spellings} == {("birth", "date")}

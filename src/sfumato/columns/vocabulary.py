@@ -351,6 +351,7 @@ MEANINGS = (
         "nationality nationalitat nacionalidad nationalite citizenship citizen "
         "staatsangehorigkeit native_country urbrur urban rural density homeland territory "
         "division continent country_of_birth region_code state_code country_code sunbelt "
+        "birth_country birth_state birth_region "
         "domicile_state population_density degree_of_urbanisation embarked destination origin "
         "departamento market store_location address_state addr_state address_country address_type",
     ),
