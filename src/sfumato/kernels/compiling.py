@@ -103,7 +103,7 @@ class Loop:
         function: Callable[..., Any],
         *,
         most: int = 1 << 15,
-        patience: float = 4.0,
+        patience: float = 0.7,
         instead: Callable[..., Any] | None = None,
         **options: Any,
     ) -> None:

@@ -478,7 +478,7 @@ def place_leftovers(  # type: ignore[no-untyped-def]
     return last + 1
 
 
-@compiled(most=1 << 14, patience=10.0)
+@compiled(most=1 << 14, patience=2.0)
 def _cluster_blocks(table, weights, sensitive, order, starts, prices, rules, groups):  # type: ignore[no-untyped-def]
     """Cluster every block; block b is ``order[starts[b]:starts[b + 1]]``. Fills `groups`.
 

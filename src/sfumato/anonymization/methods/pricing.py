@@ -491,7 +491,7 @@ def _limit(codes, place, losses, member, other, near):  # type: ignore[no-untype
     return worst + _ROUNDING
 
 
-@compiled(most=1 << 17, patience=10.0)
+@compiled(most=1 << 17, patience=2.0)
 def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
     """For every entry those of its part with which it would lose least, -1 where too few.
 
