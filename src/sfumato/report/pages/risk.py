@@ -397,7 +397,7 @@ def beside_others(
     alone = max(after.class_sizes([*one, *others]).unique_rows for one in sets)
     if not alone:
         return light
-    by = f"{counted(len(others), 'other published column')}, which stay as they are"
+    by = counted(len(others), "other published column")
     told = among(alone, after.rows, unit_of("row"), many=unit_of("row", 2), does="stand alone")
     said = f"{light.answer} For whoever also knows {by}, {told}."
     return replace(light, tone="warn" if alone > SOME * after.rows else light.tone, answer=said)
