@@ -62,6 +62,8 @@ class Answer:
     text: str
     place: str | None
     """Where it sends the reader."""
+    later: bool = False
+    """Whether a part of it is to be asked for again."""
 
     @property
     def drawn(self) -> str:
@@ -116,7 +118,8 @@ class Running:
         headers = {"cookie": self.enter(), "origin": f"http://127.0.0.1:{self.port}"}
         headers |= more or {}
         answer, text = answered(self.port, method, place, body, headers)
-        return Answer(answer.status, text, answer.headers.get("location"))
+        headers = answer.headers
+        return Answer(answer.status, text, headers.get("location"), "x-later" in headers)
 
     def follow(self, answer: Answer) -> Answer:
         """Go where an answer leads, through jobs, until there is a page."""

@@ -366,7 +366,7 @@ def test_more_demands_and_pseudonyms(board: Page, bench: Running, tmp_path: Path
     board.get_by_label("Values worth hiding, at least").fill("2")
     board.get_by_label("Share of one value, at most").fill("0.8")
     board.get_by_label("Share of one value, at most").press("Tab")
-    expect(board.locator("#figure")).to_contain_text("What must hold", timeout=20_000)
+    expect(board.locator("#figure")).to_contain_text("What must hold")
     look(board, "demands")
     no_issues(board, "demands")
     board.get_by_role("button", name="On to the cost").click()

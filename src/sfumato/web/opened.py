@@ -382,17 +382,9 @@ class OpenTable:
 
     def check_now(self, choices: Choices) -> Check | None:
         """What the table as it is has of everything demanded; None where that takes longer."""
-        who = (choices.person,) if choices.person else ()
-        names = (*choices.qi, *choices.with_role("sensitive"), *who)
-        assert self._look is not None
-        if (
-            choices.gap is not None
-            or not choices.protects_sensitive
-            or self._look.rows * len(names) > QUICK
-        ):
-            return None
+        who, names = self._checked(choices)
         waits = self.busy.locked() or self.stale is not None
-        if waits and (self._entries is None or self._entries[0] != names):
+        if not self.checks(choices) or (waits and (self._entries or ("", None))[0] != names):
             return None
         alone = replace(choices, k_map=None, population="")
         request = alone.rehearsed().opened(self.table)
@@ -405,6 +397,17 @@ class OpenTable:
             values={name: entries.values_of(name) for name in names if name not in who},
             person=entries.column(who[0]) if who else None,
         )
+
+    def checks(self, choices: Choices) -> bool:
+        """Whether something is demanded that can be counted in a moment, once no work goes on."""
+        assert self._look is not None
+        few = self._look.rows * len(self._checked(choices)[1]) <= QUICK
+        return choices.gap is None and choices.protects_sensitive and few
+
+    def _checked(self, choices: Choices) -> tuple[Names, Names]:
+        """The person, where there is one, and all columns that demands are about."""
+        who = (choices.person,) if choices.person else ()
+        return who, (*choices.qi, *choices.with_role("sensitive"), *who)
 
     def _classes(self, names: Names) -> Codes:
         """The classes of columns; those that were asked for last are kept."""

@@ -37,6 +37,7 @@ from sfumato.wording import among, at_most, counted, counting, percent, phrase, 
 __all__ = [
     "BEGAN",
     "LANES",
+    "MUST_HOLD",
     "Form",
     "along",
     "blurred",
@@ -69,6 +70,8 @@ LANES = {
     "other": ("Other", "Kept as it is.", "Insensitive"),
 }  # fmt: skip
 """Roles in the order of `ROLES`: what we call each, what becomes of it, and the field's word."""
+MUST_HOLD = "What must hold"
+"""The part of the risk page that says how far demands are kept."""
 LONGEST_NAME = 60
 """Characters of a column's name that are shown at once."""
 MANY_COLUMNS = 40
@@ -398,7 +401,7 @@ def _demanded(project: Project, choices: Choices) -> list[Section]:
         for model in found.findings
     ]
     heads = ("what must hold", "about", "asked", "as it is", "not protected")
-    return [Section("What must hold", grids=[Grid(heads, rows)])]
+    return [Section(MUST_HOLD, grids=[Grid(heads, rows)])]
 
 
 def _about(model: ModelFinding, several: bool) -> str:

@@ -200,9 +200,9 @@ class Steps:
             raise HTTPException(409, "Class sizes are not counted yet.")
         k = whole({"k": [request.query_params.get("k", "")]}, "k")
         choices = decided.choices.asking(k=k)
-        return HTMLResponse(
-            await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
-        )
+        drawn = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
+        lacks = pages.MUST_HOLD not in drawn and project.stale is None and project.checks(choices)
+        return HTMLResponse(drawn, headers={"X-Later": "1"} if lacks else {})
 
     async def keep_demands(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)

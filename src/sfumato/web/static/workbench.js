@@ -46,6 +46,8 @@ function slide(field) {
       if (!answer.ok || signal.aborted) return;
       figure.innerHTML = drawn;
       figure.classList.remove("loading");
+      /* what other work held up is asked for again, unless something else was meanwhile */
+      if (answer.headers.get("X-Later")) setTimeout(() => { if (!signal.aborted) draw(); }, 1000);
     } catch {
       /* a later answer is on its way, or the page is being left */
     }
