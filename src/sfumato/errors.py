@@ -155,14 +155,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     'Did you mean `age`?'
     >>> did_you_mean("colour", ["age", "sex"])
     'Choose one of `age`, `sex`.'
-    >>> did_you_mean("age", ["sex", "age_from", "age_to"])
-    'Only its bounds are there, `age_from` and `age_to`: name other columns, or release ranges.'
     """
     names = list(known)
-    ends = f"{given}_from", f"{given}_to"
-    if set(ends) <= set(names):
-        either = " and ".join(f"`{name}`" for name in ends)
-        return f"Only its bounds are there, {either}: name other columns, or release ranges."
     lowered = {name.lower(): name for name in names}
     close = difflib.get_close_matches(given.lower(), list(lowered), n=3, cutoff=0.6)
     if close:

@@ -10,11 +10,13 @@ import difflib
 import errno
 import hashlib
 import itertools
+import json
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean
 from sfumato.wording import shown
@@ -32,6 +34,7 @@ __all__ = [
     "require_file",
     "require_folder",
     "similar_names",
+    "told_beside",
     "unreadable",
     "usual_mode",
     "write_text",
@@ -318,3 +321,13 @@ def file_fingerprint(*paths: Path) -> str:
         return f"sha256:{whole.hexdigest()}"
     with paths[0].open("rb") as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def told_beside(output: str) -> dict[str, Any]:
+    """What the certificate beside a release says, as far as it can be read; nothing without one."""
+    try:
+        text = Path(f"{output}.certificate.json").read_text(encoding="utf-8")
+        told = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) and isinstance(told.get("output"), dict) else {}

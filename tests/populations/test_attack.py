@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -302,3 +303,20 @@ def test_numbers_that_stand_for_others_are_not_matched(asked: Any, tmp_path: Pat
     told = light_of(page_of(made), "What it cost")
     assert ("took from `age`" in told[1]) == ("columns" in asked)
     assert made.changed_before == tuple(asked.get("columns", ()))
+
+
+def test_a_column_of_which_only_bounds_are_there_is_refused(tmp_path: Path) -> None:
+    people = pa.table({"age": np.arange(200) % 60, "sex": np.arange(200) % 2})
+    place = str(tmp_path / "release.csv")
+    anonymize(people, k=5, qi=["age"], rows_are_people=True, output=place, numbers_as="bounds")
+    with pytest.raises(ColumnError, match="only its bounds, `age_from` and `age_to`"):
+        attack(place, people, on=["age", "sex"])
+
+
+@pytest.mark.parametrize("strange", [[], {"columns": []}, {"columns": {"age": 1}}, "k"])
+def test_a_strange_certificate_ends_no_attack(strange: Any, tmp_path: Path) -> None:
+    people = pa.table({"age": [1, 1, 2, 2]})
+    csv.write_csv(people, tmp_path / "release.csv")
+    told = json.dumps({"certificate": 2, "output": {}, "asked": strange, "column_actions": 1})
+    (tmp_path / "release.csv.certificate.json").write_text(told)
+    assert attack(str(tmp_path / "release.csv"), people, on=["age"], k=2).matches_k == 4

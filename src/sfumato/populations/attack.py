@@ -20,10 +20,10 @@ from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
+from sfumato.files import told_beside
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import as_text, braces_around, read_interval
 from sfumato.kernels import class_ids, representatives
-from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.label_matching import (
     Reading,
     build_tree,
@@ -438,6 +438,7 @@ def attack(
             remedy=f"E.g. {spell('on', ['age', 'sex', 'zip'])}.",
         )
     released, outside = table(release, budget=budget), table(people, budget=budget)
+    _refuse_bounds(released, on)
     columns = released.require(on)
     outside.require(on)
     if person is not None and person not in (*released.columns, *outside.columns):
@@ -483,16 +484,15 @@ def _require_own_values(release: Any, released: Table, on: Sequence[str]) -> Non
     The middle of a range, or a number that was rounded, is nobody's own: whoever has it in another
     table is somebody else.
     """
-    told: Mapping[str, Any] = {n: getattr(release, n, None) for n in ("asked", "column_actions")}
-    for path in () if told["asked"] is not None else released.engine.paths:
-        place = certificate_path(path)
-        told = Certificate.read(place).body if place.exists() else told
-    asked, done = (told.get(name) or {} for name in ("asked", "column_actions"))
-    shown, actions = asked.get("numbers_as") or "range", asked.get("columns") or {}
+    beside = told_beside(released.name)  # whoever wrote it may have written anything
+    asked, done = (
+        _mapping(getattr(release, name, beside.get(name))) for name in ("asked", "column_actions")
+    )
+    shown, actions = asked.get("numbers_as") or "range", _mapping(asked.get("columns"))
     changed: dict[str, str] = {}
     for name in on:
         own = shown.get(name, "range") if isinstance(shown, Mapping) else shown
-        before = [one for one in ("top", "bottom", "round") if one in actions.get(name, {})]
+        before = [one for one in ("top", "bottom", "round") if one in _mapping(actions.get(name))]
         if before:
             changed[name] = f"was changed before ({', '.join(before)})"
         elif own not in ("range", "bounds") and done.get(name, "kept") != "kept":
@@ -507,6 +507,22 @@ def _require_own_values(release: Any, released: Table, on: Sequence[str]) -> Non
             if rest
             else "Attack a release that shows ranges.",
         )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _refuse_bounds(released: Table, on: Sequence[str]) -> None:
+    """Refuse columns that a release shows by two others, the bounds of its ranges."""
+    for name in on:
+        ends = [f"{name}_from", f"{name}_to"]
+        if name not in released.columns and set(ends) <= set(released.columns):
+            raise ColumnError(
+                f"there is no column `{name}`, only its bounds, `{ends[0]}` and `{ends[1]}`",
+                where=released.name,
+                remedy="Name other columns, or release ranges.",
+            )
 
 
 def _require_names(opened: Table, person: str) -> None:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from sfumato.errors import (
     did_you_mean,
     spell,
 )
+from sfumato.files import told_beside
 from sfumato.hierarchy import (
     Boundaries,
     EncodedHierarchy,
@@ -248,7 +248,7 @@ def compare(
     0.102
     """
     shown, before = table(released), table(original)
-    told = _certificate(shown)
+    told = told_beside(shown.name)
     names = _certified(shown, told) if qi is None else list(qi)
     if qi is None and not names:
         names = [name for name in shown.columns if name in before.columns and name != target]
@@ -304,16 +304,6 @@ def _values(original: Table, names: Sequence[str]) -> dict[str, pa.Array]:
     """The values that the codes of a view stand for."""
     rows = _rows(original, list(names), "original")
     return {name: rows[name].combine_chunks().unique() for name in names}
-
-
-def _certificate(released: Table) -> Mapping[str, Any]:
-    """What lies beside a release, if anything does."""
-    try:
-        place = Path(f"{released.name}.certificate.json")
-        told = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) and isinstance(told.get("output"), dict) else {}
 
 
 def _certified(released: Table, told: Mapping[str, Any]) -> list[str]:
