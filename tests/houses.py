@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ def random_house(seed: int) -> House:
     admissions = {
         "id": random.permutation(stays).tolist(),
         "patient_id": owner,
-        "ward_id": random.integers(3, size=stays).tolist(),
+        "ward_id": (wards := random.integers(3, size=stays).tolist()),
         "day": random.integers(4, size=stays).tolist(),
     }
     tables: dict[str, Any] = {
@@ -97,8 +97,9 @@ def random_house(seed: int) -> House:
         if random.integers(3):
             qi.append("tests.result")
     m = [1, 2, 3, None][int(random.integers(4))]
-    if nested and m is None:
-        m = 2
+    visitors = [set(compress(owner, [one == ward for one in wards])) for ward in {*wards}]
+    if m is None and (nested or 2 * sum(len(one) == 1 for one in visitors) > len(visitors)):
+        m = 2  # stays, or wards that are mostly one person's, link the rows that refer to them
     return House({"person": "patients.id", "tables": tables}, qi, int(random.integers(2, 4)), m)
 
 

@@ -65,6 +65,18 @@ def test_random_datasets_leave_every_attacker_k_persons(
     assert sum(kept) > 100, "hardly anything is released"
 
 
+def test_wards_that_are_mostly_one_persons_link_the_rows_of_a_random_dataset(
+    tmp_path: Path, key: Path
+) -> None:
+    seed = 637853985
+    check(seed, tmp_path / "two", key)
+    house = random_house(seed)
+    with pytest.raises(ParameterError, match="whole histories cannot be compared"):
+        sf.relational.anonymize(
+            house.described, qi=house.qi, k=house.k, m="all", linkable=True, key_file=key
+        )
+
+
 def check_unlinkable(seed: int, folder: Path) -> int:
     """Release a random house without keys; how many rows stayed."""
     house = random_house(seed)
