@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.budget import Budget
+from sfumato.engines import encoding
 from sfumato.engines.encoding import codes_from_arrow, codes_of_table, encode_batches
 from sfumato.engines.protocol import column_of, smallest_dtype
 from sfumato.errors import BudgetError
@@ -116,11 +118,24 @@ def test_dictionaries_with_unused_doubled_and_null_entries(drawn):
         cells += [None if at is None else dictionary[at] for at in indices]
     column = column_of("letter", type_)
     batches = [pa.record_batch({"letter": array}) for array in arrays]
-    (codes,), (values,), length = encode_batches(batches, [column])
     distinct = sorted({key(cell) for cell in cells})
-    assert length == len(cells)
-    assert codes.tolist() == [distinct.index(key(cell)) for cell in cells]
-    assert [key(value) for value in values.to_pylist()] == distinct
+    for held in (encoding._MERGED, 0):  # at 0 they are merged while they come
+        with mock.patch.object(encoding, "_MERGED", held):
+            (codes,), (values,), length = encode_batches(batches, [column])
+        assert length == len(cells)
+        assert codes.tolist() == [distinct.index(key(cell)) for cell in cells]
+        assert [key(value) for value in values.to_pylist()] == distinct
+
+
+def test_long_texts_that_every_group_of_a_file_repeats_are_held_once():
+    random = np.random.default_rng(1)
+    texts = np.array([f"{at:05000}" for at in range(200)])
+    rows = [random.permutation(200) for _ in range(60)]
+    batches = [pa.record_batch({"text": pa.array(texts[row])}) for row in rows]
+    column = [column_of("text", pa.string())]
+    (codes,), (values,), _ = encode_batches(batches, column, limit=20 << 20)
+    assert codes.tolist() == np.concatenate(rows).tolist()
+    assert values.to_pylist() == texts.tolist()
 
 
 def test_dictionary_of_numbers_and_runs():

@@ -73,6 +73,25 @@ def test_labels_are_the_same_bytes_however_they_come(tmp_path, monkeypatch, grou
     assert read.schema.equals(pa.schema([("age", pa.string()), ("n", WHEN)]), True)
 
 
+def test_long_texts_of_a_dictionary_are_written_out_some_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "_GROUP_TEXT", 10_000)
+    texts = pa.array(["a" * 1_000, "b", None, "c" * 3_000])
+    indices = pa.array([*([0] * 20), *([1] * 20), None, *([2, 3] * 10)], pa.int8())
+    rows = pa.record_batch({"t": pa.DictionaryArray.from_arrays(indices, texts)})
+    plain = pa.record_batch({"t": rows.column(0).cast(pa.string())})
+    sizes, fitted = [], Writer._fitted
+    monkeypatch.setattr(
+        Writer, "_fitted", lambda w, b: sizes.append((made := fitted(w, b)).nbytes) or made
+    )
+    found = [
+        _written(plain.schema, [batch.slice(0, 0), batch], tmp_path / "a.parquet")
+        for batch in (rows, plain)
+    ]
+    assert found[0] == found[1]
+    assert len(sizes) == 6  # the plain rows came at once
+    assert max(sizes[:-1]) < 10_000 + 3_000 + 500
+
+
 def test_long_texts_make_groups_of_fewer_rows_wherever_batches_end(tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "_GROUP", 200)
     monkeypatch.setattr(writing, "_GROUP_TEXT", 5_000)

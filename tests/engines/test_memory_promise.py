@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
@@ -211,6 +212,48 @@ def test_nor_where_long_texts_are_kept(tmp_path: Path) -> None:
     code, grown, told = growth(tmp_path, [*asked, "-o", "release.parquet"], 384)
     assert code in ENDINGS, told
     assert grown <= TOLERATED * 384
+
+
+@pytest.mark.slow
+def test_nor_with_text_files(tmp_path: Path) -> None:
+    random, rows = np.random.default_rng(3), 3_000_000
+    cells = [random.integers(18, 10**size, rows) for size in (2, 5, 6, 9)]
+    csv.write_csv(pa.table(cells, ["age", "zip", "income", "number"]), tmp_path / "people.csv")
+    code, grown, told = growth(tmp_path, ["measure", "people.csv"], 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_nor_where_few_long_texts_are_many_cells(tmp_path: Path, ending: str) -> None:
+    """A small file whose texts do not fit, once they are written out."""
+    random, rows = np.random.default_rng(3), 1_000_000
+    texts = pq.read_table(letters(tmp_path / "texts.parquet", 500, 1, 2_000))["text0"]
+    which = pa.array(random.integers(0, 500, rows), pa.int32())
+    text = pa.DictionaryArray.from_arrays(which, texts.combine_chunks())
+    age = random.integers(18, 90, rows)
+    pq.write_table(pa.table({"age": age, "text": text}), tmp_path / "people.parquet")
+    asked = ["mask", "TABLE", "--beta", "0.5", "--rows-are-people", "-o", f"mask.{ending}"]
+    code, grown, told = growth(tmp_path, asked, 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
+def test_long_texts_in_one_group_of_rows_are_not_collected(tmp_path: Path) -> None:
+    path = letters(tmp_path / "letters.parquet", 40_000, 1, 1_000)
+    rows = pq.read_table(path)
+    for encoded in (False, True):  # the latter begins with a dictionary, until that is full
+        pq.write_table(rows, path, use_dictionary=encoded)
+        source = sf.table(path).engine.source
+        batches = list(source.batches())
+        assert max(batch.nbytes for batch in batches) < 18 << 20
+        assert pa.Table.from_batches(batches).equals(rows)
+    few = rows["text0"].combine_chunks().slice(0, 100)
+    many = few.take(pa.array(np.arange(40_000) % 100))
+    pq.write_table(rows.set_column(1, "text0", many), path)
+    (batch,) = sf.table(path).engine.source.batches()
+    assert pa.types.is_dictionary(batch.column("text0").type)
 
 
 @pytest.mark.parametrize("release", [False, True], ids=["table", "release"])

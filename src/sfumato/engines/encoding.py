@@ -58,6 +58,8 @@ __all__ = [
 
 _WIDEST_TABLE = 1 << 20
 _LOOKED_AT = 1 << 12
+_MERGED = 1 << 23
+"""Bytes of dictionaries that are held as they come, even if they repeat each other."""
 
 
 def encode_batches(
@@ -385,6 +387,10 @@ class _Dictionaries:
         self.dictionary_of: list[int] = []
         self.occurs: list[npt.NDArray[np.bool_]] = []
         self.dictionary_bytes = 0
+        self.last: pa.Array | None = None
+        self.merged: list[npt.NDArray[np.integer[Any]]] = []
+        """Of the first that came, where their values are in the first dictionary that is held."""
+        self.most = _MERGED
 
     @property
     def held(self) -> int:
@@ -398,15 +404,33 @@ class _Dictionaries:
         if not t.is_dictionary(array.type):
             array = array.cast(compared_type(array.type)).dictionary_encode()
         dictionary = array.dictionary.cast(compared_type(array.type))
-        if not (self.dictionaries and dictionary.equals(self.dictionaries[-1])):
+        if self.last is None or not dictionary.equals(self.last):
+            self.last = dictionary
             self.dictionaries.append(dictionary)
             self.occurs.append(np.zeros(len(dictionary) + 1, np.bool_))
             self.dictionary_bytes += dictionary.nbytes
-        self.dictionary_of.append(len(self.dictionaries) - 1)
+            if self.dictionary_bytes > self.most:
+                self._merge()
+        self.dictionary_of.append(len(self.occurs) - 1)
         indices = array.indices.cast(pa.int32())
         numbers = np.empty(len(indices), smallest_dtype(len(dictionary) + 1))
         number_indices(stored_cells(indices), valid_cells(indices), self.occurs[-1], numbers)
         self.numbers.keep(numbers)
+
+    def _merge(self) -> None:
+        """Hold values once that many dictionaries repeat: each group of a file has its own."""
+        if _repeats(self.dictionaries):
+            joined = _joined(self.dictionaries, self.dictionary_bytes)
+            encoded = joined.dictionary_encode(null_encoding="encode")
+            self.merged += self._places(stored_cells(encoded.indices))
+            self.dictionaries = [encoded.dictionary]
+            self.dictionary_bytes = encoded.dictionary.nbytes
+        self.most = max(_MERGED, 2 * self.dictionary_bytes)
+
+    def _places(self, found: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """What was found of all values that are held, for each dictionary that is not merged."""
+        ends = np.cumsum([len(dictionary) for dictionary in self.dictionaries])
+        return np.split(found, ends[:-1])[1 if self.merged else 0 :]
 
     def finish(self) -> tuple[CodeArray, pa.Array]:
         type_ = compared_type(self.column.type)
@@ -415,11 +439,8 @@ class _Dictionaries:
         joined = _joined(self.dictionaries, self.dictionary_bytes)
         local, distinct = _ranked(joined, _repeats(self.dictionaries))
         # A dictionary may hold entries that no row uses: ranks count only values that occur.
-        ends = np.cumsum([len(dictionary) for dictionary in self.dictionaries])
-        tables = [
-            np.concatenate([[-1], local[end - len(dictionary) : end]])
-            for end, dictionary in zip(ends, self.dictionaries, strict=True)
-        ]
+        ranks = [*(local[places] for places in self.merged), *self._places(local)]
+        tables = [np.concatenate([[-1], rank]) for rank in ranks]
         occurs = np.zeros(len(distinct) + 1, np.bool_)  # the last cell is null
         for table, used in zip(tables, self.occurs, strict=True):
             occurs[table[used]] = True

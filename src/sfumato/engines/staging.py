@@ -327,8 +327,8 @@ class TargetStaged:
         self._waits = False
 
 
-_BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
-"""A line must fit a block."""
+_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 30
+"""A line must fit a block; Arrow reads 32 of them ahead."""
 
 
 class WrittenFile:

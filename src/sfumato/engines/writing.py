@@ -164,9 +164,11 @@ class Writer:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; dictionaries are written as plain values."""
-        if batch.num_rows:
-            self.rows += batch.num_rows
-            self._guarded(self._append, self._fitted(batch))
+        start = 0
+        for end in _ends(batch):
+            self.rows += end - start
+            self._guarded(self._append, self._fitted(batch.slice(start, end - start)))
+            start = end
 
     def finish(self) -> Path:
         """Bring everything to disk; the temporary file is complete."""
@@ -415,6 +417,21 @@ def _of_any_length(type_: pa.DataType) -> bool:
 def _text_bytes(rows: pa.Table | pa.RecordBatch) -> int:
     """Bytes of cells of any length; labels are few, and do not count."""
     return sum(column.nbytes for column in rows.columns if _of_any_length(column.type))
+
+
+def _ends(batch: pa.RecordBatch) -> list[int]:
+    """Where to cut rows, so that long texts of dictionaries do not become many at once."""
+    summed = np.zeros(batch.num_rows, np.int64)
+    for array in batch.columns:
+        if not (t.is_dictionary(array.type) and _of_any_length(array.type.value_type)):
+            continue
+        lengths = pc.fill_null(pc.binary_length(array.dictionary), 0).to_numpy()
+        if len(lengths) and len(array) * int(lengths.max()) >= _GROUP_TEXT:
+            summed += np.append(lengths, 0)[pc.fill_null(array.indices, len(lengths)).to_numpy()]
+    summed = np.cumsum(summed)
+    whole = range(_GROUP_TEXT, int(summed[-1]) if len(summed) else 0, _GROUP_TEXT)
+    cuts = np.searchsorted(summed, np.array(whole, np.int64)) + 1
+    return sorted({*cuts.tolist(), batch.num_rows} - {0})
 
 
 def _group_rows(table: pa.Table, *, all_: bool) -> int:

@@ -279,7 +279,7 @@ class ParquetSource(BaseSource):
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The rows, file by file; text comes dictionary-encoded."""
+        """The rows, file by file; text comes dictionary-encoded, unless it is long and differs."""
         import pyarrow.parquet as pq
 
         several = usable_threads(None) > 1
@@ -287,9 +287,12 @@ class ParquetSource(BaseSource):
         stored = [name for name in names if name not in self._folders]
         text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
+            long = _long_texts(self._metadata[index], text)
+            few = max(1, min(rows, int(_LONG // max(sum(long.values()), 1))))
+            short = [name for name in text if name not in long]
             try:
-                with pq.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
-                    for batch in file.iter_batches(rows, columns=stored, use_threads=several):
+                with pq.ParquetFile(path, read_dictionary=short, pre_buffer=False) as file:
+                    for batch in file.iter_batches(few, columns=stored, use_threads=several):
                         yield self._arranged(batch, names, index)
             except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
                 raise _too_large(self.name) from error
@@ -376,6 +379,29 @@ def _metadata(path: Path, name: str) -> pq.FileMetaData:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, name) from error
+
+
+_LONG, _INDEX = 1 << 24, 6
+"""Bytes of text in a group of rows or in a batch, and what a row of a dictionary takes at most."""
+
+
+def _long_texts(metadata: pq.FileMetaData, text: Sequence[str]) -> dict[str, float]:
+    """Columns that hold much text in some group of rows, cell by cell, and how long cells are.
+
+    As dictionaries, Arrow would hold all texts of a group, and give them with every batch.
+    """
+    long: dict[str, float] = {}
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for part in map(group.column, range(group.num_columns)):
+            size, rows = part.total_uncompressed_size, max(group.num_rows, 1)
+            if size < _LONG or part.path_in_schema not in text:
+                continue
+            start = part.dictionary_page_offset if part.has_dictionary_page else None
+            cells = part.total_compressed_size
+            cells -= 0 if start is None else part.data_page_offset - start
+            if cells > _INDEX * rows:
+                long[part.path_in_schema] = max(long.get(part.path_in_schema, 0), size / rows)
+    return long
 
 
 _LARGEST_CELL = 16 << 20

@@ -40,11 +40,12 @@ if TYPE_CHECKING:
 __all__ = ["TextFile", "joined", "read_fully", "text_batches"]
 
 _SAMPLE = 1 << 20
-_BLOCK = 1 << 22
+_BLOCK = 1 << 21
+"""Bytes that Arrow reads at once: it reads 32 of these ahead of whoever works on them."""
 _LARGEST_BLOCK = 1 << 28
 _PACKED_RATIO = 5
 """How much larger a compressed text file usually is than its file."""
-_LOOKED_AT_KEPT = 1 << 27
+_LOOKED_AT_KEPT = 1 << 26
 """Bytes of cells kept from deciding on types to reading, so that small files are read once."""
 _CHEAP_PASSES = 2
 """Reading this often costs less than making a copy that reads faster."""
