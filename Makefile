@@ -6,14 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO ?= demo
 CODE := src tests benchmarks
-# two more than two processors: tests wait a third of their time for other programs, or compilers
-PYTEST_WORKERS ?= 4
+# more than there are processors: tests wait a third of their time for other programs, or compilers
+PYTEST_WORKERS ?= 5
 BUDGET ?= 1h
 
 # Tests start hundreds of programs: what was compiled once is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check style types examples suite collected docs packages slow fuzz mutants bench papers dist clean
+.PHONY: help demo test check style types examples suite docs packages slow fuzz mutants bench papers dist clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
@@ -50,21 +50,16 @@ types: $(READY)
 	@$(BIN)/mypy
 
 examples: $(READY)
-	@$(BIN)/pytest --quiet tests/docs/test_docstrings.py -n $(PYTEST_WORKERS)
+	@$(BIN)/pytest --quiet tests/docs/test_docstrings.py --workers $(PYTEST_WORKERS)
 
 # types are checked on one processor while tests begin on the other
 test:
 	@$(MAKE) --no-print-directory -j 4 types suite
 
 # not told that make runs several things at once: tests that run make themselves are on their own
-suite: packages style collected
+suite: packages style
 	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
-		$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal
-
-# once for all workers: they find all modules compiled, and do not each compile them on their own;
-# what cannot be collected they say themselves
-collected: $(READY)
-	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
+		$(BIN)/pytest -m "not slow" --workers $(PYTEST_WORKERS)
 
 # the site is read from disk, without a network; the reference in it is read from the code
 docs:

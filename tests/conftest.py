@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-pytest_plugins = ["servers"]
+pytest_plugins = ["servers", "workers"]
 
 # Thousands of tests and the modules they need stay: looking through them for garbage, again and
 # again, takes a fifth of the time of collecting them, and some of that of running them.
@@ -237,7 +237,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (item for item in items if not server(item)),
         key=lambda item: not {"cli", "docs"}.isdisjoint(item.path.parts),
     )
-    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    workers = config.option.workers
     part = len(items) // workers
     items[:] = [*asked.pop("spark"), *rest]
     for turn, tests in enumerate(asked.values(), 1):
@@ -279,7 +279,7 @@ def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
     So none of several workers runs them as Python first, for the 4 to 20 seconds after which it
     gives up; whoever runs a few tests alone is done before that.
     """
-    if not hasattr(request.config, "workerinput"):
+    if request.config.option.workers <= 1:
         return
     from sfumato.anonymization.cells import search
     from sfumato.anonymization.methods import annealing, kmember, mondrian

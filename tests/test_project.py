@@ -94,3 +94,60 @@ def test_the_shell_completes_verbs(tmp_path):
         check=False,
     )
     assert done.stdout.split() == ["scan"], done.stderr
+
+
+TRIED = """
+import os, signal, sys
+import pytest
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    yield tmp_path_factory.mktemp("once")
+
+@pytest.mark.parametrize("turn", range(40))
+def test_right(turn, once, tmp_path):
+    assert once.exists() and not list(tmp_path.iterdir())
+
+def test_wrong():
+    print("said by one that fails")
+    assert 1 + 1 == 3
+
+def test_left_out():
+    pytest.skip("for a reason")
+
+def test_never_ready(missing):
+    pass
+
+def test_killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@pytest.mark.parametrize("turn", range(40))
+def test_right_later(turn, once):
+    print("said by one that does not fail")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no copies of a process on this system")
+def test_workers_lose_no_test_and_no_word(tmp_path: Path) -> None:
+    (tmp_path / "test_tried.py").write_text(TRIED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+
+    def tried(*asked: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "workers", "-rs", *asked, "test_tried.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1, done.stdout + done.stderr
+        return done.stdout
+
+    told = tried("--workers", "3")
+    assert "2 failed, 80 passed, 1 skipped, 1 error" in told
+    assert "said by one that fails" in told
+    assert "does not fail" not in told
+    assert "the process that ran it ended with -9" in told
+    assert "for a reason" in told
+    assert "fixture 'missing' not found" in told
+    assert "1 failed" in tried("--workers", "2", "-x", "-k", "wrong or later")

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,19 +114,22 @@ def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(
         with contextlib.suppress(InputError, EngineError, OSError):
             make_folder(folder)
             write_choices(choices, folder, "people.csv")
-            watching.append(swap)
+            watching().append(swap)
             write_choices(replace(choices, k=7), folder, "people.csv")
             write_choices(replace(choices, trees={}), folder, "people.csv")
-        watching.clear()
+        watching().clear()
         assert {place.name: place.read_text() for place in treasure.iterdir()} == precious, at
         if calls < at:
             break
     assert swaps > 10
 
 
-watching: list[Any] = []
-"""Who is told of what this process asks the system for; hooks cannot be taken away again."""
-sys.addaudithook(lambda event, arguments: [tell(event, arguments) for tell in watching] and None)
+@cache
+def watching() -> list[Any]:
+    """Who is told of what this process asks the system for; a hook cannot be taken away again."""
+    told: list[Any] = []
+    sys.addaudithook(lambda *event: [tell(*event) for tell in told] and None if told else None)
+    return told
 
 
 def test_no_file_names_the_handle_it_was_written_through(tmp_path: Path) -> None:
