@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,6 +128,7 @@ class VerbGroup(TyperGroup):
         return name, load(self.verbs[name]) if name in self.verbs else found, rest
 
 
+@cache
 def load(verb: Verb) -> Any:
     """The command (or group of commands) of a verb, from its module."""
     module = importlib.import_module(f"sfumato.cli.{verb.module}")
