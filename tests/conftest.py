@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
+import pkgutil
 import signal
 from collections.abc import Iterator
 from hashlib import sha256
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+
+import sfumato
 
 pytest_plugins = ["servers", "workers"]
 
@@ -245,8 +249,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[begin:begin] = tests
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """From here on garbage is collected, and only among what tests make."""
+    if session.config.option.workers > 1:  # what all of them would load is loaded once
+        for module in pkgutil.walk_packages(sfumato.__path__, "sfumato."):
+            if module.name != "sfumato.__main__":
+                importlib.import_module(module.name)
     gc.freeze()
     # Compiling makes millions of objects and little garbage: looking often takes an eighth of it.
     gc.set_threshold(20_000, 20, 50)

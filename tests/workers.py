@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
@@ -80,7 +81,9 @@ class Crew:
         here, there = Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        process = os.fork()
+        with warnings.catch_warnings():  # those of libraries that were only imported: they cope
+            warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+            process = os.fork()
         if process == 0:
             for line in (here, *self.workers):
                 line.close()
