@@ -196,6 +196,31 @@ def test_fingerprint_knows_rows_not_their_order(opened: Opener) -> None:
     assert opened(renamed).fingerprint() != print_of
 
 
+def test_a_fingerprint_knows_which_row_and_column_a_cell_is_in(opened: Opener) -> None:
+    rows = [("a", "b", 1), ("a", "c", 2), ("", "b", 2), ("a,b", "c", 1), (None, '"', None)]
+
+    def print_of(changes: dict[int, tuple[object, ...]]) -> str:
+        cells = zip(*(changes.get(at, row) for at, row in enumerate(rows)), strict=True)
+        types = (pa.string(), pa.string(), pa.int64())
+        columns = [pa.array(column, type_) for column, type_ in zip(cells, types, strict=True)]
+        return opened(pa.table(columns, names=["left", "right", "number"])).fingerprint()
+
+    changed = (
+        {0: ("b", "a", 1)},  # cells change columns
+        {0: ("", "b", 1), 2: ("a", "b", 2)},  # and rows
+        {0: ("a", "b", 2), 1: ("a", "c", 1)},
+        {2: (None, "b", 2)},
+        {2: ("-", "b", 2)},
+        {3: ("a", "b,c", 1)},
+        {4: ("", '"', None)},
+        {4: (None, '""', None)},
+        {4: (None, '"', 0)},
+        {1: ("a", "b", 1)},  # a row comes twice, another one goes
+    )
+    assert print_of({0: rows[1], 1: rows[0]}) == print_of({})
+    assert len({print_of(change) for change in ({}, *changed)}) == len(changed) + 1
+
+
 def test_adult_measures_are_the_same(opened: Opener) -> None:
     _same_measures(opened, column_sets=6, rows=3_000)
 

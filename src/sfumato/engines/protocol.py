@@ -769,12 +769,15 @@ def too_many_classes(columns: Sequence[str], limit: int, where: str) -> TooManyC
 
 
 def rows_identity(found: pa.Table, columns: Sequence[Column], engine: str) -> str:
-    """Fingerprint from a row count and the sums of the four chunks of all row hashes.
+    """Fingerprint from a row count and the sums of the numbers that all row hashes consist of.
 
     Row hashes are the engine's own, so the engine is part of the fingerprint.
     """
     rows, *sums = (int(column[0].as_py() or 0) for column in found.columns)
-    total = sum(chunk << 32 * (3 - at) for at, chunk in enumerate(sums)) & ((1 << 128) - 1)
+    bits, total = 128 // len(sums), 0
+    for number in sums:
+        total = (total << bits) + number
+    total &= (1 << 128) - 1
     whole = hashlib.sha256(f"{rows}\n{total:032x}\n".encode())
     for column in columns:
         whole.update(f"{len(column.name.encode())}:{column.name}:{column.kind}\n".encode())

@@ -522,8 +522,8 @@ class SQLEngine:
             return self.source.fingerprint()
         if self._identity is not None:
             return self._identity
-        figures = [wide_number(name) for name in ("rows", "sum0", "sum1", "sum2", "sum3")]
-        found = self._ask(sql.fingerprint(self.connection.rows()), figures)
+        statement = sql.fingerprint(self.connection.rows())
+        found = self._ask(statement, [wide_number(name) for name in statement.named_selects])
         identity = rows_identity(found, self.schema(), self.kind)
         self._identity = identity if self.capabilities.stable else None
         return identity

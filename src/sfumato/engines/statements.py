@@ -98,12 +98,12 @@ class Dialect:
         return exp.Hex(this=cell)
 
     def row_hash(self, row: Node) -> Node:
-        """The MD5 of a text, in the form that `hash_chunk` takes numbers from."""
+        """What `hash_numbers` makes numbers of: the MD5 of a text."""
         return exp.MD5(this=row)
 
-    def hash_chunk(self, hashed: Node, at: int) -> Node:
-        """One of the four numbers of 32 bits that a hash consists of."""
-        return self.hex_number(piece(hashed, 1 + 8 * at, 8))
+    def hash_numbers(self, hashed: Node) -> list[Node]:
+        """The numbers, all of the same size, that a hash of 128 bits consists of."""
+        return [self.hex_number(piece(hashed.copy(), start, 8)) for start in (1, 9, 17, 25)]
 
     def hex_number(self, digits: Node) -> Node:
         """Eight hexadecimal digits as a number."""
@@ -746,22 +746,22 @@ def hash_sums(rows: Rows, names: Sequence[str]) -> Node | None:
     return exp.select(named(count_rows(), "rows"), *sums).from_(rows.relation())
 
 
-def fingerprint(rows: Rows) -> Node:
-    """Row count and the order-free sum of 128-bit row hashes, in four chunks of 32 bits.
+def fingerprint(rows: Rows) -> exp.Select:
+    """Row count and the order-free sum of 128-bit row hashes, in numbers of fewer bits.
 
-    The hash is MD5 of all cells with their lengths; chunks are summed apart so that no engine's
-    integers overflow.
+    What is hashed are all cells; numbers are summed apart so that no engine's integers overflow.
+    Sums find mistakes, not forgers: whoever tries finds other rows with the same sum.
     """
     row: Node = exp.Literal.string("")
     if rows.columns:
         row = rows.dialect.row_text(rows.keys(rows.names), rows.columns)
     hashed = exp.select(named(rows.dialect.row_hash(row), "hash")).from_(rows.relation())
     hashed = rows.dialect.once(hashed)
-    chunks = [
-        named(exp.Sum(this=rows.dialect.hash_chunk(field("hash"), at)), f"sum{at}")
-        for at in range(4)
+    sums = [
+        named(exp.Sum(this=number), f"sum{at}")
+        for at, number in enumerate(rows.dialect.hash_numbers(field("hash")))
     ]
-    return exp.select(named(count_rows(), "rows"), *chunks).from_(hashed.subquery(quoted("hashed")))
+    return exp.select(named(count_rows(), "rows"), *sums).from_(hashed.subquery(quoted("hashed")))
 
 
 def _written(key: Node, column: Column, dialect: Dialect) -> Node:
