@@ -75,6 +75,10 @@ _ENOUGH_MEMORY = (
     "SELECT set_config('work_mem', %s, false) FROM pg_settings "
     "WHERE name = 'work_mem' AND setting::bigint < %s"
 )
+_BY_HASHING = "SET LOCAL enable_sort = off"
+"""Before a group-by: where groups do not fit the memory, planners would rather sort all rows, which
+takes three times as long as to hash and to spill them."""
+_AS_USUAL = "SET LOCAL enable_sort TO DEFAULT"
 _PIECE = 1 << 17
 """Bytes that are on their way to a COPY."""
 _ONE_MOMENT = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -468,6 +472,7 @@ class _Session:
         copying = _copy(exp.Subquery(this=statement), "STDOUT")
         received = _received(self.connection, sql.text(copying, _DIALECT))
         with self._database.server.guarded(self._database.name), closing(received) as messages:
+            self.connection.execute(_BY_HASHING if statement.find(exp.Group) else _AS_USUAL)
             yield from csv_batches(messages, columns, rows, self._database.name)
 
     def run(self, statement: sql.Node) -> None:
