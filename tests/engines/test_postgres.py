@@ -18,9 +18,10 @@ from servers import PostgresServer
 from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
 from sfumato.engines import postgres
+from sfumato.engines import statements as sql
 from sfumato.engines.database_types import csv_batches
 from sfumato.engines.postgres import Postgres, Server
-from sfumato.engines.protocol import column_of
+from sfumato.engines.protocol import column_of, whole_number
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import (
@@ -347,22 +348,38 @@ def test_values_counted_together_are_those_counted_one_by_one(
     execute: Execute, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execute(
-        "CREATE TABLE cells AS SELECT i AS id, nullif(i % 30, 9) AS age, "
+        "CREATE TABLE cells AS SELECT i AS id, nullif(i % 30, 9) AS age, i % 200 AS street, "
         "(ARRAY['-0', '0', '1.5', 'NaN', NULL])[1 + i % 5]::float8 AS number, "
         "(ARRAY['Rome', '', 'rome', NULL])[1 + i % 4] AS city FROM generate_series(1, 500) AS i"
     )
     engine = opened("cells", snapshot=True)
-    names = ["age", "number", "city"]
+    names = ["age", "street", "number", "city"]
     apart = {name: (engine.values(name), engine.class_sizes([name])) for name in names}
+    nulls = engine.null_counts(names)
     other = opened("cells", snapshot=True)
     other.count_values(["id", *names], 0)
     assert other.values("id").entries == 500  # too many to be counted with the others
     monkeypatch.delattr(SQLEngine, "_ask")
+    assert other.null_counts(names) == nulls
     for name in names:
         values, sizes = apart[name]
         assert str(other.values(name).values[0]) == str(values.values[0])  # NaN is itself here
         assert other.values(name).row_counts.tolist() == values.row_counts.tolist()
         assert other.class_sizes([name]).to_dict() == sizes.to_dict()
+
+
+def test_rows_are_not_sorted_to_be_counted(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE numbers AS SELECT i % 7 AS i FROM generate_series(1, 50) AS i")
+    database = opened("numbers", snapshot=True).connection
+    assert isinstance(database, Postgres)
+    rows, figures = database.rows(), [whole_number("size"), whole_number("classes")]
+    with database.session() as session:
+        for statement, columns, sorts in (
+            (sql.class_sizes(rows, ["i"]), figures, "off"),
+            (sql.row_count(rows), figures[:1], "on"),
+        ):
+            session.execute(statement, columns)
+            assert session.connection.execute("SHOW enable_sort").fetchone() == (sorts,)
 
 
 def test_a_sample_is_the_same_without_sorting_all_rows(

@@ -76,6 +76,7 @@ from sfumato.errors import (
     TooManyClassesError,
     spell,
 )
+from sfumato.kernels import group_sums
 from sfumato.wording import counted
 
 __all__ = ["Connection", "SQLEngine", "Session", "temporary_name"]
@@ -89,6 +90,8 @@ _FEW = 0.25
 """Share of rows up to which a sample is sorted without the others."""
 _LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
 """Rows that tell which columns have few values, columns counted in one pass, and their values."""
+_AS_ONE = 1024
+"""Combinations, about, of columns that are counted as one."""
 _MOST_WORDS = 10_000
 """Spellings of words for nobody that are looked at."""
 
@@ -233,10 +236,14 @@ class SQLEngine:
         return self._row_count
 
     def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
-        """How many cells of each column are null, in one statement."""
-        counts = [whole_number(f"n{at}") for at in range(len(columns))]
-        found = self._ask(sql.null_counts(self.connection.rows(), columns), counts)
-        return {name: int(cell[0].as_py()) for name, cell in zip(columns, found, strict=True)}
+        """How many cells of each column are null; what was counted before is not asked again."""
+        nulls = {n: _nulls(self._values[n]) for n in columns if n in self._values}
+        asked = [name for name in columns if name not in nulls]
+        if asked:
+            counts = [whole_number(f"n{at}") for at in range(len(asked))]
+            found = self._ask(sql.null_counts(self.connection.rows(), asked), counts)
+            nulls.update((n, int(cell[0].as_py())) for n, cell in zip(asked, found, strict=True))
+        return nulls
 
     def text_bytes(self, columns: Sequence[str]) -> dict[str, float]:
         """How long a cell of each column of text among some is on average."""
@@ -454,16 +461,21 @@ class SQLEngine:
             names = few[start : start + _AT_ONCE]
             declared = columns_named(self.schema(), names)
             figures = [whole_number("\0sets"), *declared, whole_number("\0count")]
-            statement = sql.values_together(rows, names, _MOST_TOGETHER + 1)
+            sets = _counted_as_one(sample.select(names))
+            statement = sql.values_together(rows, names, sets, _MOST_TOGETHER + 1)
             found = self._ask(statement, figures, budget, "counting values")
             if found.num_rows > _MOST_TOGETHER:
                 continue
-            sets, count = found.column(0).to_numpy(), found.column(found.num_columns - 1)
+            untold, count = found.column(0).to_numpy(), found.column(found.num_columns - 1)
             for at, column in enumerate(declared):
                 # GROUPING says of each column, the last one in the lowest bit, that it is not told.
-                own = pa.array(sets & (1 << len(names) - 1 - at) == 0)
-                counted_ = pa.table({column.name: found.column(at + 1), "\0count": count})
-                self._values[column.name] = codes_of(counted_.filter(own), None, self.name)
+                own = pa.array(untold & (1 << len(names) - 1 - at) == 0)
+                told = pa.table({column.name: found.column(at + 1), "\0count": count})
+                held = codes_of(told.filter(own), None, self.name)
+                number = len(held.values[0])
+                once = np.arange(number, dtype=held.arrays[0].dtype)
+                rows_of = group_sums(held.arrays[0], number, held.counts)
+                self._values[column.name] = replace(held, arrays=(once,), counts=rows_of)
 
     def stage(
         self,
@@ -1155,6 +1167,34 @@ class SQLEngine:
     def _reopened(self, source: Source) -> Engine:
         give_back()
         return SQLEngine(self.connection.over(source))
+
+
+def _nulls(values: Codes) -> int:
+    """How many rows have no value, which is the last one of a column."""
+    (codes,), (known,) = values.arrays, values.values
+    return int(values.row_counts[codes == len(known) - 1].sum()) if known.null_count else 0
+
+
+def _counted_as_one(sample: Codes) -> list[list[str]]:
+    """Columns, those together that have few combinations: each row is then looked up less often.
+
+    Where a value occurs once in the sample there may be many more.
+    """
+    sets: list[list[str]] = []
+    combinations: list[int] = []
+    sizes = [
+        len(values) if np.bincount(codes, minlength=len(values)).min(initial=2) > 1 else _AS_ONE + 1
+        for codes, values in zip(sample.arrays, sample.values, strict=True)
+    ]
+    for size, name in sorted(zip(sizes, sample.columns, strict=True), reverse=True):
+        fits = (at for at, held in enumerate(combinations) if held * size <= _AS_ONE)
+        at = next(fits, len(sets))
+        if at == len(sets):
+            sets.append([])
+            combinations.append(1)
+        sets[at].append(name)
+        combinations[at] *= size
+    return sets
 
 
 def _in_sorted_order(

@@ -360,16 +360,18 @@ def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1)
     )
 
 
-def values_together(rows: Rows, names: Sequence[str], limit: int) -> Node:
-    """The values of several columns with their counts, in one pass: which columns are not told, a
-    bit each, then the columns, then the count."""
+def values_together(
+    rows: Rows, names: Sequence[str], sets: Sequence[Sequence[str]], limit: int
+) -> Node:
+    """The combinations of several sets of columns with their counts, in one pass: which columns are
+    not told, a bit each, then the columns, then the count."""
     cells = [named(key, f"k{at}") for at, key in enumerate(rows.keys(names))]
-    keys = [field(f"k{at}") for at in range(len(names))]
-    sets = exp.GroupingSets(expressions=[exp.Tuple(expressions=[key.copy()]) for key in keys])
-    told = exp.Anonymous(this="GROUPING", expressions=keys)
-    found = exp.select(told, *(key.copy() for key in keys), count_rows())
+    keys = {name: field(f"k{at}") for at, name in enumerate(names)}
+    chosen = [exp.Tuple(expressions=[keys[name].copy() for name in one]) for one in sets]
+    told = exp.Anonymous(this="GROUPING", expressions=list(keys.values()))
+    found = exp.select(told, *(key.copy() for key in keys.values()), count_rows())
     found = found.from_(exp.select(*cells).from_(rows.relation()).subquery(quoted("cells")))
-    found.set("group", exp.Group(grouping_sets=[sets]))
+    found.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=chosen)]))
     return found.limit(limit)
 
 

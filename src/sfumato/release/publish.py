@@ -690,7 +690,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
         "qi": release.qi,
         "k": k,
         "classes": classes,
-        "rows": written.rows,
+        "rows": release.rows,
         "suppressed_rows": release.suppressed_rows,
         "suppressed_cells": release.suppressed_cells,
         "column_actions": _passed_on_actions(source, written, recoding),
@@ -703,7 +703,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
         "output": {
             "name": os.path.basename(shown(target)),
             "fingerprint": made,
-            "rows": written.rows,
+            "rows": release.rows,
             "columns": list(written.columns),
             **({"sorted": "by cells"} if _moves(recoding) else {}),
         },
