@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.errors import ColumnError, did_you_mean
 from sfumato.hierarchy.tree import Array, Tree
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import bare, compiled, handed_on
 from sfumato.privacy.base import TOLERANCE, Model, SensitiveColumn
 
 __all__ = [
@@ -57,6 +57,7 @@ COMPARED = (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, LIKE)
 """Rules that compare groups with the distribution of all rows."""
 
 
+@handed_on
 class Rules(NamedTuple):
     """What every group must satisfy, as plain numbers and arrays.
 
@@ -318,7 +319,7 @@ def _joined(parts: list[Array], dtype: type) -> Array:
     return np.concatenate([part.astype(dtype) for part in parts] or [np.zeros(0, dtype)])
 
 
-@compiled
+@bare
 def take_in(entry: int, weight: int, sensitive: Array, rules: Rules, counts: Array) -> None:
     """Count the rows of an entry, or its persons, into a group.
 
@@ -346,7 +347,7 @@ def take_in(entry: int, weight: int, sensitive: Array, rules: Rules, counts: Arr
                 counts[sensitive[entry, s]] += 1
 
 
-@compiled
+@bare
 def forget(entry: int, sensitive: Array, rules: Rules, counts: Array) -> None:
     """Forget what an entry of the group was counted with; the counts of no entry stay."""
     if rules.people < 0:
@@ -359,7 +360,7 @@ def forget(entry: int, sensitive: Array, rules: Rules, counts: Array) -> None:
     counts[rules.people + 1] += 1
 
 
-@compiled
+@bare
 def clear(rules: Rules, counts: Array) -> None:
     """Forget all entries."""
     if rules.people < 0:
@@ -369,14 +370,14 @@ def clear(rules: Rules, counts: Array) -> None:
         counts[rules.people + 1] += 1
 
 
-@compiled
+@bare
 def enough(rules: Rules, counts: Array) -> bool:
     """Whether a group holds already, whatever else it takes in: only persons are asked for."""
     only = rules.people >= 0 and rules.kinds.shape[0] == 1
     return bool(only and counts[rules.people] >= rules.persons)
 
 
-@compiled
+@bare
 def only_more_helps(rules: Rules) -> bool:
     """Whether no entry that joins a group that holds can break it: only company is asked for."""
     return bool(rules.kinds.shape[0] == (1 if rules.people >= 0 else 0))
@@ -391,7 +392,7 @@ def held(chosen: Array, weights: Array, sensitive: Array, rules: Rules) -> Array
     return counts
 
 
-@compiled
+@bare
 def holds(size: int, counts: Array, rules: Rules) -> bool:
     """Whether a group of `size` rows with these counts of sensitive values satisfies all rules.
 
@@ -459,7 +460,7 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
     return True
 
 
-@compiled
+@bare
 def sides_hold(sides: Array, weights: Array, sensitive: Array, rules: Rules, counts: Array) -> bool:
     """Whether the two parts of a group satisfy all rules but k: entries go to side 0 or 1.
 
@@ -488,7 +489,7 @@ def sides_hold(sides: Array, weights: Array, sensitive: Array, rules: Rules, cou
     return True
 
 
-@compiled
+@bare
 def by_entries(rules: Rules) -> bool:
     """Whether a group can be judged by the values it holds, without those it does not."""
     if rules.people >= 0 or rules.mapped >= 0:
@@ -499,7 +500,7 @@ def by_entries(rules: Rules) -> bool:
     return True
 
 
-@compiled
+@bare
 def _both_distinct(
     sides: Array,
     codes: Array,
@@ -575,7 +576,7 @@ def _both_even(
     return True
 
 
-@compiled
+@bare
 def _total(counts: Array, start: int, stop: int) -> int:
     total = 0
     for c in range(start, stop):
@@ -583,7 +584,7 @@ def _total(counts: Array, start: int, stop: int) -> int:
     return total
 
 
-@compiled
+@bare
 def _distinct(counts: Array, start: int, stop: int, bins: Array, by_bins: bool) -> int:
     found, last = 0, -1
     for c in range(start, stop):
@@ -594,7 +595,7 @@ def _distinct(counts: Array, start: int, stop: int, bins: Array, by_bins: bool) 
     return found
 
 
-@compiled
+@bare
 def _largest(counts: Array, start: int, stop: int, only: float) -> int:
     if only >= 0:
         largest = counts[start + int(only)]
@@ -605,7 +606,7 @@ def _largest(counts: Array, start: int, stop: int, only: float) -> int:
     return largest  # type: ignore[no-any-return]
 
 
-@compiled
+@bare
 def _entropy(counts: Array, start: int, stop: int, size: int) -> float:
     if size == 0:
         return -math.inf
@@ -629,7 +630,7 @@ def _recursive(counts: Array, start: int, stop: int, l: int, c: float) -> bool: 
     return bool(top[0] < c * (rest if l > 1 else rest + top[0]))
 
 
-@compiled
+@bare
 def _equal(counts: Array, start: int, stop: int, size: int, reference: Array) -> float:
     moved = 0.0
     for c in range(start, stop):
@@ -637,7 +638,7 @@ def _equal(counts: Array, start: int, stop: int, size: int, reference: Array) ->
     return moved / 2.0
 
 
-@compiled
+@bare
 def _ordered(
     counts: Array, start: int, size: int, unknown: int, there: float, rules: Rules, column: int
 ) -> float:
@@ -657,7 +658,7 @@ def _ordered(
     return float(abs(here - there) + min(here, there) * moved / max(ranks - 1, 1))
 
 
-@compiled
+@bare
 def _alike(
     counts: Array, start: int, stop: int, size: int, reference: Array, beta: float, enhanced: bool
 ) -> bool:

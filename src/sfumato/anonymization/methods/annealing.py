@@ -74,7 +74,6 @@ from sfumato.anonymization.methods.pricing import (
     SLOT,
     TREE,
     WORD,
-    bare,
     covers,
     group_loss,
     grow,
@@ -84,6 +83,7 @@ from sfumato.anonymization.methods.pricing import (
 from sfumato.anonymization.problem import Blocks, Problem
 from sfumato.budget import each
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels.compiling import bare
 from sfumato.privacy.rules import clear, enough, holds, take_in
 
 __all__ = [
@@ -126,6 +126,8 @@ CLEARED = 400
 """Rows up to which a class that fails its rules is cleared; above, the step is given up."""
 STEP_WORK = 64
 """How much longer a step takes than going past an entry."""
+UNCOMPILED = 7e-4
+"""Seconds that a step takes about where it is not compiled."""
 SLACK = 4.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
 
@@ -148,6 +150,7 @@ def improve(search: Search, seed: int, passes: int = PASSES) -> None:
         return _Part(search, blocks, seed).improved(passes)
 
     steps = STEP_WORK * passes * len(search.entry)
+    _anneal.ahead(UNCOMPILED * passes * len(search.entry))
     for part in each(improved, cut, steps, budget.threads):
         if part is not None:
             chosen, groups = part

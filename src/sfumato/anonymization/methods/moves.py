@@ -24,7 +24,6 @@ from sfumato.anonymization.methods.pricing import (
     SLOT,
     TREE,
     WORD,
-    bare,
     begin,
     covers,
     group_loss,
@@ -44,6 +43,7 @@ from sfumato.anonymization.problem import (
     sensitive_of,
 )
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels.compiling import bare, handed_on
 
 __all__ = [
     "LEAST",
@@ -143,6 +143,7 @@ def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
     return entry, rows, first
 
 
+@handed_on
 class World(NamedTuple):
     """What a search never changes.
 
@@ -182,6 +183,7 @@ class World(NamedTuple):
     floats: Any
 
 
+@handed_on
 class State(NamedTuple):
     """The classes as they are, and how to get back to where the step began.
 
@@ -457,6 +459,7 @@ def undo(world, now):  # type: ignore[no-untyped-def]
             now.count[FREE] += 1
 
 
+@handed_on
 class Company(NamedTuple):
     """Room for the pieces that may found a class with another.
 

@@ -10,7 +10,6 @@ innermost loops would cost more than what they do.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +18,9 @@ from sfumato.anonymization.problem import Problem, axes_of
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy, ValueSets
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import Loop, compiled
+from sfumato.kernels.compiling import bare, compiled
 
 __all__ = [
-    "bare",
     "begin",
     "covers",
     "group_loss",
@@ -132,11 +130,6 @@ class _Pool:
 
     def joined(self) -> Array:
         return np.concatenate(self.parts)
-
-
-bare = partial(Loop, _nrt=False)
-"""For functions that make no arrays: nobody counts references to those they are handed, which
-would take longer than what most of these functions do."""
 
 
 @bare
@@ -386,12 +379,30 @@ def _telling_axes(table, members, head, ints, floats, memory):  # type: ignore[n
             for axis in range(table.shape[1]):
                 position = table[members[j], axis]
                 spread[axis] += loss_with(head, ints, floats, memory, 0, axis, position)
+    order = np.zeros(table.shape[1], np.int64)
     for axis in range(table.shape[1]):
-        seen = np.zeros(table[:, axis].max() + 1, np.bool_)
-        for member in members:
-            seen[table[member, axis]] = True
-        spread[axis] /= math.log(2.0 + seen.sum())
-    return np.argsort(-spread, kind="mergesort")
+        positions = 0
+        for seen in _seen(table, members, axis):
+            positions += seen
+        spread[axis] /= math.log(2.0 + positions)
+        at = axis
+        while at > 0 and spread[order[at - 1]] < spread[axis]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = axis
+    return order
+
+
+@compiled
+def _seen(table, members, axis):  # type: ignore[no-untyped-def]
+    """1 for each position of an axis that some of these entries have, 0 for others up to there."""
+    most = 0
+    for i in range(members.shape[0]):
+        most = max(most, table[members[i], axis])
+    seen = np.zeros(most + 1, np.int64)
+    for i in range(members.shape[0]):
+        seen[table[members[i], axis]] = 1
+    return seen
 
 
 @compiled
@@ -402,14 +413,40 @@ def number_positions(table, members, axes):  # type: ignore[no-untyped-def]
     starts = np.zeros(columns + 1, np.int64)
     values = np.empty(many * columns, np.int64)
     for z in range(columns):
-        column = np.empty(many, np.int64)
+        number = _seen(table, members, axes[z])
+        at = starts[z]
+        for position in range(number.shape[0]):
+            if number[position]:
+                number[position], values[at] = at, position
+                at += 1
         for i in range(many):
-            column[i] = table[members[i], axes[z]]
-        distinct = np.unique(column)
-        starts[z + 1] = starts[z] + distinct.shape[0]
-        values[starts[z] : starts[z + 1]] = distinct
-        codes[:, z] = starts[z] + np.searchsorted(distinct, column)
+            codes[i, z] = number[table[members[i], axes[z]]]
+        starts[z + 1] = at
     return codes, starts, values
+
+
+@compiled
+def _sorted(codes, starts, members):  # type: ignore[no-untyped-def]
+    """Codes and members in the order of their codes, axis by axis."""
+    many, columns = codes.shape
+    order, other = np.arange(many), np.empty(many, np.int64)
+    for z in range(columns - 1, -1, -1):
+        ends = np.zeros(starts[z + 1] - starts[z] + 1, np.int64)
+        for i in range(many):
+            ends[codes[i, z] - starts[z] + 1] += 1
+        for at in range(1, ends.shape[0]):
+            ends[at] += ends[at - 1]
+        for i in range(many):
+            at = codes[order[i], z] - starts[z]
+            other[ends[at]] = order[i]
+            ends[at] += 1
+        order, other = other, order
+    sorted_codes, sorted_members = np.empty_like(codes), np.empty_like(members)
+    for i in range(many):
+        sorted_members[i] = members[order[i]]
+        for z in range(columns):
+            sorted_codes[i, z] = codes[order[i], z]
+    return sorted_codes, sorted_members
 
 
 @compiled
@@ -491,7 +528,7 @@ def _limit(codes, place, losses, member, other, near):  # type: ignore[no-untype
     return worst + _ROUNDING
 
 
-@compiled(most=1 << 17, patience=2.0)
+@compiled(patience=2.0)
 def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
     """For every entry those of its part with which it would lose least, -1 where too few.
 
@@ -506,11 +543,7 @@ def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ig
         many = members.shape[0]
         axes = _telling_axes(table, members, head, ints, floats, memory)
         codes, firsts, values = number_positions(table, members, axes)
-        key = np.zeros(many)
-        for z in range(columns):
-            key = key * (firsts[z + 1] - firsts[z]) + (codes[:, z] - firsts[z])
-        sequence = np.argsort(key, kind="mergesort")
-        codes, members = codes[sequence], members[sequence]
+        codes, members = _sorted(codes, firsts, members)
         for i in range(many):
             place[members[i]] = i
         leads = _leads(codes)
