@@ -15,6 +15,8 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from sfumato.engines.foreign import FOREIGN, write_foreign
+from sfumato.errors import SourceError
 from sfumato.web.pages import in_page_words
 
 FORMULAS = ['=HYPERLINK("http://evil")', "+1+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1"]
@@ -227,3 +229,16 @@ def test_many_rows_in_few_bytes_are_counted_within_the_memory_given(tmp_path: Pa
     assert (tmp_path / "many.parquet").stat().st_size < 200_000
     done = sfumato("measure", tmp_path / "many.parquet", "--memory", "256MB", "--json")
     assert done.json["k"] == 20_000_000
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind, one in FOREIGN.items() if one.write))
+def test_files_of_other_programs_keep_to_the_memory_that_is_given(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / f"people{FOREIGN[kind].endings[0]}"
+    rows = pa.table({"age": list(range(900)), "city": [f"city {at}" for at in range(900)]})
+    write_foreign(kind, rows, place, place.name)
+    assert sf.table(place, memory="256MB").rows == 900
+    monkeypatch.setattr("sfumato.budget.LEAST_MEMORY", 1)
+    with pytest.raises(SourceError, match="may be used"):
+        sf.table(place, memory="5kB")

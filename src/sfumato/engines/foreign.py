@@ -13,6 +13,7 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -64,7 +65,9 @@ class Foreign:
     parts: str | None = None
 
 
-def read_foreign(kind: str, path: Path, part: str | None, name: str) -> pa.Table:
+def read_foreign(
+    kind: str, path: Path, part: str | None, name: str, memory: int | None = None
+) -> pa.Table:
     """The rows of a file of another program.
 
     Parameters
@@ -75,6 +78,8 @@ def read_foreign(kind: str, path: Path, part: str | None, name: str) -> pa.Table
         The sheet or table; None where there is only one.
     name
         How messages call the file.
+    memory
+        Bytes that reading may take; None is all that are free.
     """
     foreign = FOREIGN[kind]
     if part is not None and foreign.parts is None:
@@ -83,9 +88,13 @@ def read_foreign(kind: str, path: Path, part: str | None, name: str) -> pa.Table
             where=name,
             remedy="Leave out # and what follows.",
         )
-    with _in_our_words(foreign.title, name):
-        rows = foreign.read(path, part)
-        _check_width(rows.num_columns)
+    given = _given.set(memory)
+    try:
+        with _in_our_words(foreign.title, name):
+            rows = foreign.read(path, part)
+            _check_width(rows.num_columns)
+    finally:
+        _given.reset(given)
     return type(rows).from_arrays([_flat(column) for column in rows.columns], rows.column_names)
 
 
@@ -177,11 +186,11 @@ def _in_our_words(title: str, name: str) -> Iterator[None]:
 # What is small as a file may be endless as a table
 
 
-_IN_PARTS = (
-    "Export it as Parquet or CSV, which are read in parts, or use a machine with more memory."
-)
+_IN_PARTS = "Export it as Parquet or CSV, which are read in parts, or give more memory."
 _CELL = 100
 """Bytes that a cell takes as a Python value, about."""
+_NUMBER = 24
+"""Bytes that a number takes, read and then compared with others."""
 _OBJECTS = 25
 """Bytes that a byte of JSON takes as Python values, about."""
 _LARGEST_BOOK = 2 << 30
@@ -196,12 +205,23 @@ def _check_width(columns: int) -> None:
         )
 
 
+_given: ContextVar[int | None] = ContextVar("_given", default=None)
+"""Bytes that reading may take, if somebody said so."""
+
+
+def _room() -> tuple[int, str]:
+    """Bytes that reading may take, and how to speak of them."""
+    free, given = available_memory(), _given.get()
+    if given is not None and given < free:
+        return given, f"{given / 2**30:,.2f} GB may be used"
+    return free, f"{free / 2**30:,.2f} GB are free"
+
+
 def _check_memory(needed: float) -> None:
-    free = available_memory()
-    if needed > free:
+    room, said = _room()
+    if needed > room:
         raise SourceError(
-            f"reading it would take about {needed / 2**30:,.1f} GB of memory, and "
-            f"{free / 2**30:,.1f} GB are free",
+            f"reading it would take about {needed / 2**30:,.2f} GB of memory, and {said}",
             remedy=_IN_PARTS,
         )
 
@@ -211,15 +231,12 @@ Row = TypeVar("Row", bound=Sized)
 
 def _that_fit(rows: Iterable[Row]) -> Iterator[Row]:
     """Rows, as long as there is memory to hold them."""
-    free = available_memory()
+    room, said = _room()
     cells = 0
     for row in rows:
         cells += 1 + len(row)
-        if cells * _CELL > free:
-            raise SourceError(
-                f"its rows need more memory than there is ({free / 2**30:,.1f} GB are free)",
-                remedy=_IN_PARTS,
-            )
+        if cells * _CELL > room:
+            raise SourceError(f"its rows need more memory than there is: {said}", remedy=_IN_PARTS)
         yield row
 
 
@@ -457,7 +474,14 @@ def _holds(column: pa.ChunkedArray, pattern: str) -> bool:
 def _read_statistics(reader: str, path: Path, part: str | None) -> pa.Table:
     import pyreadstat
 
-    columns, meta = getattr(pyreadstat, reader)(str(path), output_format="dict")
+    read = getattr(pyreadstat, reader)
+    _, told = read(str(path), metadataonly=True)
+    widths = [
+        _CELL + told.variable_storage_width[name] if kind == "string" else _NUMBER
+        for name, kind in told.readstat_variable_types.items()
+    ]
+    _check_memory(max((told.number_rows or 0) * sum(widths), 4 * path.stat().st_size))
+    columns, meta = read(str(path), output_format="dict")
     arrays = []
     for name, cells in columns.items():
         labels = meta.variable_value_labels.get(name, {})

@@ -315,7 +315,7 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
     if kind in FOREIGN:
         opening.refuse_text_options(name, FOREIGN[kind].title)
         kind = json_kind(path) if kind == "json" else kind
-        rows = read_foreign(kind, path, part, name)
+        rows = read_foreign(kind, path, part, name, opening.memory)
         return ArrowSource(rows, name, opening.columns, opening.exclude, path)
     if part is not None:
         raise SourceError(
