@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DEMO ?= demo
 CODE := src tests benchmarks
 # more than there are processors: tests wait a third of their time for other programs, or compilers
-PYTEST_WORKERS ?= 5
+PYTEST_WORKERS ?= 4
 BUDGET ?= 1h
 
 # Tests start hundreds of programs: what was compiled once is kept.

@@ -136,7 +136,7 @@ def test_workers_lose_no_test_and_no_word(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "workers", "-rs", *asked, "test_tried.py"],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+            env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_ADDOPTS": ""},
             capture_output=True,
             text=True,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import os
-import pickle
 import re
 import stat
 import subprocess
@@ -15,7 +14,6 @@ import threading
 import time
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -256,7 +254,6 @@ def _doze(count):
     count[0] += 1
 
 
-@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="no clock of a thread")
 def test_what_would_take_too_long_is_not_begun(ways):
     loop = Loop(_add_up, most=11, patience=60)
     loop.ahead(30)
@@ -266,6 +263,7 @@ def test_what_would_take_too_long_is_not_begun(ways):
     assert ways == ["python", "compiled"]
 
 
+@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="no clock of a thread")
 def test_patience_is_not_lost_by_waiting(ways):
     loop, count = Loop(_doze, patience=0.1), np.zeros(1, np.int64)
     loop(count)
@@ -435,66 +433,6 @@ def test_what_loops_call_is_made_into_machine_code_with_them_only(shared):
     (whole,) = loops.outer.dispatcher.overloads.values()
     assert list(part.library.get_defined_functions()) == []
     assert list(whole.library.get_defined_functions()) != []
-
-
-def test_so_is_what_numba_brings_along(shared):
-    @Loop
-    def ordered(values):
-        return np.argsort(values, kind="mergesort")
-
-    def libraries(one):
-        yield one
-        for linked in one._linking_libraries:
-            yield from libraries(linked)
-
-    assert ordered.dispatcher(np.array([3.0, 1.0, 2.0])).tolist() == [1, 2, 0]
-    (made,) = ordered.dispatcher.overloads.values()
-    whole, *parts = libraries(made.library)
-    assert parts
-    assert [one for part in parts for one in part.get_defined_functions()] == []
-    assert whole.get_pointer_to_function(made.fndesc.llvm_cpython_wrapper_name)
-
-
-@compiling.handed_on
-class Two(NamedTuple):
-    a: np.ndarray
-    b: np.ndarray
-
-
-@Loop
-def _last(two, at):
-    two.b[at] += 1
-    return 2 * two.a[at] + two.b[at]
-
-
-@Loop
-def _in_turn(one, other, times):
-    found, two = 0, one
-    for turn in range(times):
-        found = 3 * found + _last(two, turn % 2) + _last(other, 0)
-        if turn % 3 == 0:
-            two = other
-        elif turn % 3 == 1:
-            two, other = other, one
-        else:
-            one = two
-    return found + _last(one, 1)
-
-
-def test_tuples_that_are_handed_on_by_address_are_what_they_were():
-    def arguments():
-        return [Two(np.arange(at, at + 2), np.array([7, at])) for at in (1, 10)]
-
-    one, other = arguments()
-    found = _in_turn.dispatcher(one, other, 9)
-    as_it_is = arguments()
-    assert found == _in_turn.plain(*as_it_is, 9)
-    assert one.b.tolist() == as_it_is[0].b.tolist()
-    (kinds,) = _in_turn.dispatcher.overloads
-    assert pickle.loads(pickle.dumps(kinds)) == kinds
-    (made,) = _in_turn.dispatcher.overloads.values()
-    function = made.library._get_module_for_linking().get_function(made.fndesc.llvm_func_name)
-    assert len(list(function.arguments)) == 5  # where results and errors go, and the three
 
 
 def test_nobody_waits_for_ever(shared):

@@ -40,7 +40,6 @@ from sfumato.errors import ParameterError
 from sfumato.hierarchy import EncodedHierarchy, Limit, Published, Ranges, ValueSets
 from sfumato.hierarchy.ranges import published_ranges
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import handed_on
 from sfumato.privacy import (
     ClassHistogram,
     Counted,
@@ -373,7 +372,6 @@ def _of_groups(
 LINE, TREE = 0, 1
 
 
-@handed_on
 class Axes(NamedTuple):
     """All axes in flat arrays; what belongs to axis j starts at ``offsets[j]``.
 

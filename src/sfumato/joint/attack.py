@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.local_data import random_matrix
-from sfumato.kernels.compiling import compiled, handed_on
+from sfumato.kernels.compiling import compiled
 
 __all__ = ["GridAttack", "equal_tables", "grid_attack", "lattice_attack"]
 
@@ -344,7 +344,6 @@ def _short_moves(rows: Floats, lengths: Floats) -> Floats:
 Array = np.ndarray[Any, Any]
 
 
-@handed_on
 class Levels(NamedTuple):
     """What each level's options contribute, and what the levels after it still can.
 
@@ -372,7 +371,6 @@ class Levels(NamedTuple):
     plain_high: Array
 
 
-@handed_on
 class Targets(NamedTuple):
     """The attacked rows.
 
@@ -390,7 +388,6 @@ class Targets(NamedTuple):
     truth: Array
 
 
-@handed_on
 class Limits(NamedTuple):
     """When the search of a row ends.
 

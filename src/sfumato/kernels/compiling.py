@@ -21,11 +21,11 @@ import time
 import types
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,6 @@ __all__ = [
     "bare",
     "by_numpy",
     "compiled",
-    "handed_on",
     "njit",
     "plain",
     "without_delay",
@@ -161,9 +160,9 @@ class Loop:
 
         It cannot be called from Python: to unpack the arguments of such a call, often tuples of
         dozens of arrays, is a quarter of all that there is to compile. Nor is it made into machine
-        code of its own: see `_numba`.
+        code of its own: see `_linked_only`.
         """
-        made = self._made(no_cpython_wrapper=True, pipeline_class=_numba().part)
+        made = self._made(no_cpython_wrapper=True, pipeline_class=_linked_only())
         _for_all_numbers(made)
         return made
 
@@ -227,8 +226,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Numba's own, keeping what it compiles: beside the package, or where that can be written."""
     import numba
 
-    whole = {"no_cpython_wrapper": False, "pipeline_class": _numba().whole}
-    options = {"no_cfunc_wrapper": True, **whole, **options}  # C calls no loop
+    options = {"no_cfunc_wrapper": True, **options}  # an eighth less to compile; C calls no loop
 
     def decorate(function: Callable[..., Any]) -> Any:
         _listen()
@@ -265,7 +263,7 @@ def _once_for_all(dispatcher: Any) -> Any:
         if signature in dispatcher.overloads:
             return compiling(signature)
         turns = _Turns.of(kept._cache_path)
-        with global_compiler_lock, turns.taken(kept._index_name), _parts_only():
+        with global_compiler_lock, turns.taken(kept._index_name), _nothing_for_c():
             return compiling(signature)
 
     dispatcher.compile = once
@@ -273,20 +271,31 @@ def _once_for_all(dispatcher: Any) -> Any:
 
 
 @contextmanager
-def _parts_only() -> Iterator[None]:
-    """Let numba make what loops need of its own, such as sorting, to be linked into them only."""
-    made = _numba()
-    options, codegen = made.ways_in, made.codegen
-    before = [option._default for option in options], codegen.create_library
-    codegen.create_library = made.library
-    for option in options:
-        option._default = True
+def _nothing_for_c() -> Iterator[None]:
+    """Let numba make what loops need of its own, such as sorting, without a way in from C too."""
+    option = _way_in_from_c()
+    if option is None:
+        yield
+        return
+    before, option._default = option._default, True
     try:
         yield
     finally:
-        for option, was in zip(options, before[0], strict=True):
-            option._default = was
-        codegen.create_library = before[1]
+        option._default = before
+
+
+@cache
+def _way_in_from_c() -> Any:
+    """Numba's setting for it, and all of them quicker to compare: it does so again and again."""
+    from numba.core.compiler import Flags
+
+    option = Flags.options.get("no_cfunc_wrapper")
+    if not (hasattr(option, "_default") and hasattr(Flags(), "_values")):
+        return None  # another numba, which keeps them elsewhere
+    Flags.values = lambda flags: {
+        name: flags._values.get(name, one._default) for name, one in Flags.options.items()
+    }
+    return option
 
 
 class _Turns:
@@ -360,175 +369,53 @@ def _lock(file: int, byte: int, *, free: bool = False) -> bool:
     return True
 
 
-class _Numba(NamedTuple):
-    """Numba's own, changed where it would do what nobody needs.
-
-    Attributes
-    ----------
-    whole, part
-        How it compiles what Python calls, and what is only ever linked into that.
-    codegen, library
-        What makes the place for a function, and how it makes one for what is linked only.
-    ways_in
-        Its settings for ways in from C and from Python, which need not be there.
-    """
-
-    whole: Any
-    part: Any
-    codegen: Any
-    library: Any
-    ways_in: tuple[Any, ...]
-
-
 @cache
-def _numba() -> _Numba:
-    """Compile what is only ever linked into loops that call it up to numba's own language.
+def _linked_only() -> Any:
+    """How numba compiles what is only ever linked into loops that call it: up to its own language.
 
     Those optimise all that they are made of as a whole, and only they run. Numba would optimise
-    each part before, and make it into machine code that nobody calls: a third of all the time.
+    each part before, and make it into machine code that nobody calls: a fifth of all the time.
     """
     from llvmlite import binding
     from numba.core.codegen import JITCodeLibrary
-    from numba.core.compiler import Compiler, Flags
-    from numba.core.registry import cpu_target
+    from numba.core.compiler import Compiler
 
-    _record()
-    codegen = cpu_target.target_context.codegen()
     insides = ("_optimize_final_module", "_finalize_dynamic_globals", "_finalize_final_module")
-    ways_in = tuple(map(Flags.options.get, ("no_cfunc_wrapper", "no_cpython_wrapper")))
-    if not (
-        all(hasattr(JITCodeLibrary, name) for name in insides)
-        and all(hasattr(option, "_default") for option in ways_in)
-        and hasattr(Flags(), "_values")
-    ):  # another numba than 0.61 to 0.68, where this was tried
-        return _Numba(Compiler, Compiler, codegen, codegen.create_library, ())
-
-    # quicker to compare, which it does again and again
-    Flags.values = lambda flags: {
-        name: flags._values.get(name, one._default) for name, one in Flags.options.items()
-    }
+    if not all(hasattr(JITCodeLibrary, name) for name in insides):
+        return Compiler  # another numba than 0.61 to 0.68, where this was tried
 
     class Part(JITCodeLibrary):  # type: ignore[misc]
         """Functions to be linked; by itself no more than a place for what surrounds them."""
 
         _final_module: Any
-        _shared_module: Any
-        ours = False
 
         def _optimize_final_module(self) -> None:
             """Leave it to those it is linked into."""
 
         def _finalize_final_module(self) -> None:
-            if self._shared_module is None:  # else it comes from the disk
-                self._finalize_dynamic_globals()
-                self._shared_module = whole = self._final_module
-                for one in whole.functions:
-                    if one.is_declaration:
-                        continue
-                    if self.ours and one.name.startswith("_ZN5numba"):
-                        one.linkage = "internal"  # two of one name may differ: see `test_compiled`
-                    elif one.linkage.name == "external":
-                        one.linkage = "linkonce_odr"
-                rooms = [str(one) for one in whole.global_variables if "NumbaEnv" in one.name]
-                empty = str(self._codegen._create_empty_module(self.name))
-                self._final_module = binding.parse_assembly("\n".join([empty, *rooms]))
-                self._final_module.name = whole.name
+            self._finalize_dynamic_globals()
+            self._shared_module = whole = self._final_module
+            for one in whole.functions:
+                if one.is_declaration:
+                    continue
+                if one.name.startswith("_ZN5numba"):
+                    one.linkage = "internal"  # two of one name may differ: see `test_compiled`
+                elif one.linkage.name == "external":
+                    one.linkage = "linkonce_odr"
+            rooms = [str(one) for one in whole.global_variables if "NumbaEnv" in one.name]
+            empty = str(self._codegen._create_empty_module(self.name))
+            self._final_module = binding.parse_assembly("\n".join([empty, *rooms]))
+            self._final_module.name = whole.name
             super()._finalize_final_module()
 
-    class OurPart(Part):
-        ours = True
+    class LinkedOnly(Compiler):  # type: ignore[misc]
+        def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+            if library is None:
+                library = Part(target.codegen(), "inside")
+                library.enable_object_caching()
+            super().__init__(typing, target, library, *rest)
 
-    def compiler(place: Any) -> Any:
-        class InPlace(Compiler):  # type: ignore[misc]
-            def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
-                if library is None:
-                    library = place(target.codegen(), place.__name__)
-                    library.enable_object_caching()
-                super().__init__(typing, target, library, *rest)
-
-        return InPlace
-
-    library = partial(Part, codegen)
-    return _Numba(compiler(JITCodeLibrary), compiler(OurPart), codegen, library, ways_in)
-
-
-_HANDED_ON: list[type] = []
-"""Named tuples that numba hears of when it is loaded."""
-
-
-def handed_on(record: type) -> type:
-    """Mark a named tuple that loops hand on to each other by its address.
-
-    Numba would hand on every number of every array in it, hundreds a call. That is a third of all
-    there is to compile where many loops share much, and takes time whenever one is called.
-    """
-    _HANDED_ON.append(record)
-    if _record.cache_info().currsize:
-        _told(record)
-    return record
-
-
-def _told(record: type) -> None:
-    """Tell numba of a named tuple that is handed on by its address."""
-    from numba.core.typing.typeof import typeof_impl
-
-    def kind(value: Any, context: Any) -> Any:
-        return _recorded([typeof_impl(one, context) for one in value], record)
-
-    typeof_impl.register(record)(kind)
-
-
-def _recorded(kinds: Sequence[Any], record: type) -> Any:
-    """Numba's type of such a tuple with members of these types."""
-    return _record()(kinds, record)
-
-
-@cache
-def _record() -> Any:
-    """Numba's type of tuples that are handed on by their address."""
-    from llvmlite import ir
-    from numba.core import cgutils
-    from numba.core.types.containers import NamedTuple as Named
-    from numba.extending import models, register_model
-
-    class Record(Named):  # type: ignore[misc]
-        def __reduce__(self) -> Any:
-            return _recorded, (self.types, self.instance_class)
-
-    @register_model(Record)
-    class Model(models.StructModel):  # type: ignore[misc]
-        def __init__(self, manager: Any, kind: Any) -> None:
-            members = [(f"f{at}", one) for at, one in enumerate(kind.types)]
-            super().__init__(manager, kind, members)
-
-        def get_argument_type(self) -> Any:
-            return self.get_value_type().as_pointer()
-
-        def from_argument(self, builder: Any, value: Any) -> Any:
-            return builder.load(value)
-
-        def as_argument(self, builder: Any, value: Any) -> Any:
-            place = handed(builder, value)
-            if place is None:
-                place = cgutils.alloca_once(builder, value.type)
-                builder.store(value, place)
-            return place
-
-    def handed(builder: Any, value: Any) -> Any:
-        """The address that the function itself was handed, where a value is what lies there.
-
-        Nothing is ever written there. The variable of an argument's name has that one value: where
-        it is assigned again, numba makes other variables of it, with numbers to their names.
-        """
-        if not isinstance(value, ir.instructions.LoadInstr):
-            return None
-        (place,) = value.operands
-        ours = builder.function.args
-        return next((x for x in ours if x is place or x.name == f"arg.{place.name}"), None)
-
-    for record in _HANDED_ON:
-        _told(record)
-    return Record
+    return LinkedOnly
 
 
 def _for_all_numbers(dispatcher: Any) -> None:
@@ -553,6 +440,7 @@ def compiled(function: Callable[..., Any] | None = None, **how: Any) -> Any:
 
 always_compiled = partial(Loop, most=0)
 """Marks a loop that is called only where numpy would take longer; it may see memory directly."""
+
 
 bare = partial(Loop, _nrt=False)
 """For functions that make no arrays: nobody counts references to those they are handed, which

@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.errors import ColumnError, did_you_mean
 from sfumato.hierarchy.tree import Array, Tree
-from sfumato.kernels.compiling import bare, compiled, handed_on
+from sfumato.kernels.compiling import bare, compiled
 from sfumato.privacy.base import TOLERANCE, Model, SensitiveColumn
 
 __all__ = [
@@ -57,7 +57,6 @@ COMPARED = (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, LIKE)
 """Rules that compare groups with the distribution of all rows."""
 
 
-@handed_on
 class Rules(NamedTuple):
     """What every group must satisfy, as plain numbers and arrays.
 

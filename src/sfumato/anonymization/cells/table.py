@@ -20,7 +20,7 @@ from sfumato import kernels
 from sfumato.anonymization.problem import Problem, sensitive_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import compiled, handed_on
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
 from sfumato.privacy.rules import forget, holds, take_in
 
@@ -306,7 +306,6 @@ def key_of(codes, entry, kept, multipliers):  # type: ignore[no-untyped-def]
     return key
 
 
-@handed_on
 class Keys(NamedTuple):
     """What every entry shows under one pattern, ready to move on to the next.
 
@@ -512,7 +511,6 @@ def spread_over(partition: Partition, belongs: Array, counts: Array) -> Partitio
     return Partition(entry[order], rows[order], group[order])
 
 
-@handed_on
 class Groups(NamedTuple):
     """Groups as linked lists of units that may move, for compiled loops.
 

@@ -34,7 +34,7 @@ from sfumato.anonymization.problem import (
 from sfumato.budget import Budget, spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import always_compiled, compiled, handed_on
+from sfumato.kernels.compiling import always_compiled, compiled
 from sfumato.privacy.rules import (
     CLOSE_EQUAL,
     DISTINCT,
@@ -358,7 +358,6 @@ def placed(problem: Problem, blocks: Blocks, groups: Array) -> Array:
     return groups
 
 
-@handed_on
 class _Lattice(NamedTuple):
     """What the search for company looks at.
 
@@ -460,7 +459,6 @@ class _Ahead:
         return np.ones(len(nodes), dtype=bool)
 
 
-@handed_on
 class _Known(NamedTuple):
     """What is known of uncovered entries: positions by axis, rows, and what each loses at least and
     at most on the columns that follow."""
@@ -470,7 +468,6 @@ class _Known(NamedTuple):
     rest: Array
 
 
-@handed_on
 class _Looking(NamedTuple):
     """How far a look ahead is.
 

@@ -43,7 +43,7 @@ from sfumato.anonymization.problem import (
     sensitive_of,
 )
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import bare, handed_on
+from sfumato.kernels.compiling import bare
 
 __all__ = [
     "LEAST",
@@ -143,7 +143,6 @@ def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
     return entry, rows, first
 
 
-@handed_on
 class World(NamedTuple):
     """What a search never changes.
 
@@ -183,7 +182,6 @@ class World(NamedTuple):
     floats: Any
 
 
-@handed_on
 class State(NamedTuple):
     """The classes as they are, and how to get back to where the step began.
 
@@ -459,7 +457,6 @@ def undo(world, now):  # type: ignore[no-untyped-def]
             now.count[FREE] += 1
 
 
-@handed_on
 class Company(NamedTuple):
     """Room for the pieces that may found a class with another.
 
