@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import os
 import re
@@ -252,6 +253,24 @@ def test_patience_ends_and_nothing_has_happened(ways, monkeypatch):
 def _doze(count):
     time.sleep(0.3)
     count[0] += 1
+
+
+def _many_lists(count):
+    return len([[at] for at in range(count[0])])
+
+
+def test_no_garbage_is_collected_where_an_alarm_could_get_lost():
+    told = []
+    gc.callbacks.append(lambda *_: told.append(1))
+    try:
+        assert _many_lists([100_000]) == 100_000
+        assert told
+        told.clear()
+        assert Loop(_many_lists, patience=60)(np.array([100_000])) == 100_000
+        assert not told
+        assert gc.isenabled()
+    finally:
+        gc.callbacks.pop()
 
 
 def test_what_would_take_too_long_is_not_begun(ways):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import itertools
 import os
 import stat
@@ -189,7 +190,7 @@ class Loop:
         copies: list[tuple[Any, Any]] = []
         own = [_copied(argument, copies) for argument in arguments]
         before = [copy.copy() for _, copy in copies]
-        with np.errstate(all="ignore", divide="raise"), _Alarm(self.patience):
+        with _uncollected(), np.errstate(all="ignore", divide="raise"), _Alarm(self.patience):
             result = self.plain(*own)
         for (array, copy), was in zip(copies, before, strict=True):
             changed = copy != was
@@ -566,6 +567,31 @@ class _Alarm:
 
     def _raise(self, error: ctypes.py_object[type[BaseException]] | None) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), error)
+
+
+class _Uncollected:
+    """How many loops run as they are now, and whether garbage was collected before."""
+
+    lock = threading.Lock()
+    loops = 0
+    before = False
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let no garbage be collected meanwhile: whoever is told of that would swallow an alarm."""
+    with _Uncollected.lock:
+        if not _Uncollected.loops:
+            _Uncollected.before = gc.isenabled()
+            gc.disable()
+        _Uncollected.loops += 1
+    try:
+        yield
+    finally:
+        with _Uncollected.lock:
+            _Uncollected.loops -= 1
+            if not _Uncollected.loops and _Uncollected.before:
+                gc.enable()
 
 
 class _Paused:
