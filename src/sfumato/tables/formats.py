@@ -345,6 +345,7 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
             null_values=opening.null_values,
             header=opening.header,
             as_text=opening.parse,
+            memory=opening.memory,
         )
     return ArrowFile(
         path,

@@ -45,7 +45,7 @@ _BLOCK = 1 << 21
 _LARGEST_BLOCK = 1 << 28
 _PACKED_RATIO = 5
 """How much larger a compressed text file usually is than its file."""
-_LOOKED_AT_KEPT = 1 << 26
+_LOOKED_AT_KEPT = 1 << 27
 """Bytes of cells kept from deciding on types to reading, so that small files are read once."""
 _CHEAP_PASSES = 2
 """Reading this often costs less than making a copy that reads faster."""
@@ -62,6 +62,8 @@ class TextFile(BaseSource):
         As for `sfumato.table`.
     as_text
         Columns whose cells stay text, whatever they look like.
+    memory
+        Bytes that all work on it may take, if there is a limit: a quarter is for cells kept.
     """
 
     def __init__(
@@ -77,9 +79,11 @@ class TextFile(BaseSource):
         null_values: Sequence[str] | None = None,
         header: bool = True,
         as_text: Collection[str] = (),
+        memory: int | None = None,
     ) -> None:
         self.name = name
         self.paths = (path,)
+        self._kept = _LOOKED_AT_KEPT if memory is None else min(_LOOKED_AT_KEPT, memory // 4)
         self._path = path
         self._compression = compression
         with self._bytes() as file:
@@ -205,7 +209,7 @@ class TextFile(BaseSource):
     def _look_once(self, readings: dict[str, ColumnReading]) -> int:
         rows, last = 0, None
         held: list[pa.RecordBatch] | None = [] if list(readings) == self._names else None
-        left = _LOOKED_AT_KEPT
+        left = self._kept
         for batch in self._read(list(readings), typed=False):
             rows += batch.num_rows
             if held is not None:
