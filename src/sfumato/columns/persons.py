@@ -453,9 +453,9 @@ def _one_way(values: pa.Array) -> pa.Array:
     if pa.types.is_integer(values.type):
         return texts
     plain = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
-    few = pc.all(pc.string_is_ascii(plain)).as_py()
+    ascii_only = pc.all(pc.string_is_ascii(plain)).as_py()
     for pattern, by in ((BLANKS, ""), *SPELLINGS):
-        if few:  # for all letters that there are, a pattern takes longer to compile than to apply
+        if ascii_only:  # for all letters there are, it takes longer to compile than to apply
             pattern = pattern.replace(r"\p{L}\p{N}", "A-Za-z0-9").replace(r"\p{Pd}", r"\-")
         plain = pc.replace_substring_regex(plain, pattern, by)
     return plain

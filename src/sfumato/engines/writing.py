@@ -421,17 +421,19 @@ def _text_bytes(rows: pa.Table | pa.RecordBatch) -> int:
 
 def _ends(batch: pa.RecordBatch) -> list[int]:
     """Where to cut rows, so that long texts of dictionaries do not become many at once."""
-    summed = np.zeros(batch.num_rows, np.int64)
+    summed: np.ndarray[Any, Any] | None = None
     for array in batch.columns:
         if not (t.is_dictionary(array.type) and _of_any_length(array.type.value_type)):
             continue
         lengths = pc.fill_null(pc.binary_length(array.dictionary), 0).to_numpy()
         if len(lengths) and len(array) * int(lengths.max()) >= _GROUP_TEXT:
-            summed += np.append(lengths, 0)[pc.fill_null(array.indices, len(lengths)).to_numpy()]
+            of_rows = np.append(lengths, 0)[pc.fill_null(array.indices, len(lengths)).to_numpy()]
+            summed = of_rows.astype(np.int64) if summed is None else summed + of_rows
+    if summed is None:
+        return [batch.num_rows] if batch.num_rows else []
     summed = np.cumsum(summed)
-    whole = range(_GROUP_TEXT, int(summed[-1]) if len(summed) else 0, _GROUP_TEXT)
-    cuts = np.searchsorted(summed, np.array(whole, np.int64)) + 1
-    return sorted({*cuts.tolist(), batch.num_rows} - {0})
+    whole = np.arange(_GROUP_TEXT, int(summed[-1]), _GROUP_TEXT)
+    return sorted({*(np.searchsorted(summed, whole) + 1).tolist(), batch.num_rows})
 
 
 def _group_rows(table: pa.Table, *, all_: bool) -> int:
