@@ -376,7 +376,7 @@ def endless(*given, **settings):
     print("attacking", flush=True)
     time.sleep(60)
 
-leakage_report.grid_attack = endless
+leakage_report.Attacker = endless
 sys.argv[0] = "sfumato"
 main()
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError
-from sfumato.joint import fit_cox
+from sfumato.joint import cox, fit_cox, validation
 
 Floats = NDArray[np.float64]
 
@@ -153,3 +154,29 @@ def test_bad_input_is_refused() -> None:
         fit_cox(x, time, event, weights=np.zeros(20))
     with pytest.raises(ParameterError, match="ties"):
         fit_cox(x, time, event, ties="exact")  # type: ignore[arg-type]
+
+
+@given(seed=st.integers(0, 10**6), rows=st.integers(1, 60), times=st.sampled_from([1, 4, 1000]))
+@settings(max_examples=12)
+def test_numpy_gives_what_compiled_loops_give(seed: int, rows: int, times: int) -> None:
+    """To the last digit, so that no figure depends on whether anything was compiled."""
+    random = np.random.default_rng(seed)
+    starts = cox.time_groups(-np.sort(-random.integers(0, times, rows).astype(float)))
+    dying, risk, x = random.random(rows) < 0.5, random.random(rows), random.normal(size=(rows, 3))
+    first, last = len(starts) // 3, len(starts) - 1
+    deaths, own = (
+        np.add.reduceat(np.where(dying, part, 0), starts[:-1]) for part in (1, risk * 1e-160)
+    )
+    totals = cox.group_totals(risk, starts)
+    totals[random.random(last) < 0.1] = 0.0  # where the risk of all who are left is too small
+    rank = random.integers(0, 5, rows)
+    for loop, *asked in (
+        (cox.risk_totals, x, risk, dying, starts, first, last, np.ones(3)),
+        (cox.tie_scalars, totals, own, deaths, 1.5 * deaths, seed % 2 == 0),
+        (validation.concordant_pairs, rank, 5, dying, starts),
+    ):
+        one, other = copy.deepcopy(asked), copy.deepcopy(asked)
+        for found, compiled in zip(loop.instead(*one), loop.dispatcher(*other), strict=True):
+            np.testing.assert_array_equal(found, compiled)
+        for left, compiled in zip(one, other, strict=True):
+            np.testing.assert_array_equal(left, compiled)

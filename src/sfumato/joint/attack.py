@@ -18,6 +18,7 @@ the true table to others that cannot be told from it (`equal_tables`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,9 +27,9 @@ from numpy.typing import NDArray
 
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.local_data import random_matrix
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import bare, compiled
 
-__all__ = ["GridAttack", "equal_tables", "grid_attack", "lattice_attack"]
+__all__ = ["Attacker", "GridAttack", "equal_tables", "expect", "grid_attack", "lattice_attack"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,6 +37,7 @@ Ints = NDArray[np.int64]
 _SLACK = 1e-12  # rounding of the floating point sums themselves
 _ENOUGH, _MOST = 100, 1_000
 _MOST_SWAPS = 200_000
+_UNCOMPILED = 1e-4  # seconds that the search of a row takes about where it is not compiled
 _MOST_CELLS = 5_000  # of which it is asked one by one whether they are certain
 
 
@@ -71,50 +73,89 @@ def grid_attack(
     agreement: Agreement,
     rounding: float,
     *,
-    nodes: int = 20_000,
-    only_recovery: bool = False,
-    every_cell: bool = False,
     likely: tuple[tuple[Ints, ...], ...] = (),
+    **how: Any,
 ) -> GridAttack:
-    """Attack published rows, knowing everything but the rows.
+    """Attack published rows, knowing everything but the rows; see `Attacker`."""
+    return Attacker(options, agreement, likely)(published, rounding, **how)
+
+
+def expect(rows: int) -> None:
+    """Say how many rows will be attacked: whether compiling pays need not be found out then."""
+    _search_rows.ahead(_UNCOMPILED * rows)
+
+
+class Attacker:
+    """Who knows everything but the rows, and attacks what may be published of them.
 
     Parameters
     ----------
-    published
-        Projected rows, as rounded for publication.
     options
         The truth: which of its values each agreed column takes (`Encoded.options`); used to
         judge the attack and to look for alternatives nearby first.
-    agreement, rounding
+    agreement
         What the attacker knows.
-    nodes
-        Limit of search steps a row and column.
-    only_recovery
-        Stop at the second consistent row: tells recovered rows fast, and nothing about columns.
-    every_cell
-        Judge the cells of all rows, however many there are.
     likely
         For each column, the values that an attacker tries first, and next (`Encoded.likely`); a
         row is attacked with the first of these that it keeps to, or else with the whole grid.
     """
-    every = _contributions(agreement)
-    left = np.ones(len(options), dtype=bool)
-    found = list[tuple[NDArray[np.bool_], GridAttack]]()
-    for values in (*likely, tuple(np.arange(len(part)) for part in every)):
-        rows = left.copy()
-        for at, tried in enumerate(values):
-            rows &= np.isin(options[:, at], tried)
-        if not rows.any() and (found or len(left)):
-            continue
-        left &= ~rows
-        near = [np.searchsorted(tried, options[rows, at]) for at, tried in enumerate(values)]
-        parts = [part[tried] for part, tried in zip(every, values, strict=True)]
-        attack = _attacked(
-            published[rows], np.column_stack(near), agreement, rounding, parts,
-            nodes=nodes, only_recovery=only_recovery, every_cell=every_cell,
-        )  # fmt: skip
-        found.append((rows, attack))
-    return found[0][1] if len(found) == 1 else _merged(found)
+
+    def __init__(
+        self, options: Ints, agreement: Agreement, likely: tuple[tuple[Ints, ...], ...] = ()
+    ) -> None:
+        self.agreement = agreement
+        every = _contributions(agreement)
+        left = np.ones(len(options), dtype=bool)
+        self._grids = list[tuple[NDArray[np.bool_], Ints, _Grid]]()
+        for values in (*likely, tuple(np.arange(len(part)) for part in every)):
+            rows = left.copy()
+            for at, tried in enumerate(values):
+                if len(tried) < len(every[at]):
+                    rows &= np.isin(options[:, at], tried)
+            if not rows.any() and (self._grids or len(left)):
+                continue
+            left &= ~rows
+            near = [np.searchsorted(tried, options[rows, at]) for at, tried in enumerate(values)]
+            parts = [part[tried] for part, tried in zip(every, values, strict=True)]
+            self._grids.append((rows, np.column_stack(near), _Grid(parts)))
+            if not left.any():
+                break
+
+    def __call__(
+        self,
+        published: Floats,
+        rounding: float,
+        *,
+        nodes: int = 20_000,
+        only_recovery: bool = False,
+        every_cell: bool = False,
+    ) -> GridAttack:
+        """Attack the rows.
+
+        Parameters
+        ----------
+        published
+            Projected rows, as rounded for publication.
+        rounding
+            To which step.
+        nodes
+            Limit of search steps a row and column.
+        only_recovery
+            Stop at the second consistent row: tells recovered rows fast, and nothing about columns.
+        every_cell
+            Judge the cells of all rows, however many there are.
+        """
+        found = [
+            (
+                rows,
+                _attacked(
+                    published[rows], options, self.agreement, rounding, grid,
+                    nodes=nodes, only_recovery=only_recovery, every_cell=every_cell,
+                ),
+            )
+            for rows, options, grid in self._grids
+        ]  # fmt: skip
+        return found[0][1] if len(found) == 1 else _merged(found)
 
 
 def _merged(found: list[tuple[NDArray[np.bool_], GridAttack]]) -> GridAttack:
@@ -137,20 +178,19 @@ def _attacked(
     options: Ints,
     agreement: Agreement,
     rounding: float,
-    contributions: list[Floats],
+    grid: _Grid,
     *,
     nodes: int,
     only_recovery: bool,
     every_cell: bool,
 ) -> GridAttack:
-    """Attack rows by the values whose contributions are given."""
+    """Attack rows by the values of a grid."""
+    contributions = grid.contributions
     centre, half = _cells(published, agreement, rounding, contributions)
     columns = len(contributions)
     few_first = sorted(range(columns), key=lambda g: (len(contributions[g]), g))
     stop = (2, 2) if only_recovery else (_ENOUGH, _MOST)
-    hits, exhaustive, differs = _search(
-        contributions, few_first, centre, half, options, False, stop, nodes
-    )
+    hits, exhaustive, differs = _search(grid, few_first, centre, half, options, False, stop, nodes)
     judged = len(options) if every_cell else max(1, min(len(options), _MOST_CELLS // columns))
     pinned = ~differs[:judged]
     # Where the first search ended early, ask for each column left whether it can differ at all.
@@ -160,14 +200,7 @@ def _attacked(
             continue
         order = [column] + [g for g in few_first if g != column]
         found, _, other = _search(
-            contributions,
-            order,
-            centre[asked],
-            half[asked],
-            options[asked],
-            True,
-            (1, 1),
-            nodes // 2,
+            grid, order, centre[asked], half[asked], options[asked], True, (1, 1), nodes // 2
         )
         hits[asked] = np.maximum(hits[asked], 1 + found)
         pinned[asked] &= ~other
@@ -210,8 +243,42 @@ def _cells(
     return (low + high) / 2.0, (high - low) / 2.0 + _SLACK
 
 
+class _Grid:
+    """What the values of each column add to the published numbers, as the search wants it."""
+
+    def __init__(self, contributions: list[Floats]) -> None:
+        self.contributions = contributions
+        self._levels: dict[tuple[int, ...], tuple[Levels, Floats, list[Ints]]] = {}
+
+    def levels(self, order: list[int]) -> tuple[Levels, Floats, list[Ints]]:
+        """The columns in the order in which they are decided, their rotation, and where the
+        values of each lie among all."""
+        found = self._levels.get(tuple(order))
+        if found is None:
+            found = self._levels[tuple(order)] = self._sorted(order)
+        return found
+
+    def _sorted(self, order: list[int]) -> tuple[Levels, Floats, list[Ints]]:
+        size = self.contributions[0].shape[1]
+        rotation, pivot = _triangular(self.contributions, order, size)
+        end = np.cumsum([len(self.contributions[g]) for g in order], dtype=np.int64)
+        begin = np.concatenate(([0], end[:-1]))
+        plain = np.empty((int(end[-1]), size))
+        turned = np.empty_like(plain)
+        places: list[Ints] = []
+        for s, g in enumerate(order):
+            rotated = self.contributions[g] @ rotation
+            by_pivot = np.argsort(rotated[:, pivot[s]], kind="stable")
+            here = slice(begin[s], end[s])
+            places.append(begin[s] + np.argsort(by_pivot))
+            plain[here] = self.contributions[g][by_pivot]
+            turned[here] = rotated[by_pivot]
+        reach = [*_remaining(turned, begin, end), *_remaining(plain, begin, end)]
+        return Levels(begin, end, turned, plain, pivot, *reach), rotation, places
+
+
 def _search(
-    contributions: list[Floats],
+    grid: _Grid,
     order: list[int],
     centre: Floats,
     half: Floats,
@@ -220,22 +287,10 @@ def _search(
     stop: tuple[int, int],
     nodes: int,
 ) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    size = centre.shape[1]
-    rotation, pivot = _triangular(contributions, order, size)
-    end = np.cumsum([len(contributions[g]) for g in order], dtype=np.int64)
-    begin = np.concatenate(([0], end[:-1]))
-    plain = np.empty((int(end[-1]), size))
-    turned = np.empty_like(plain)
+    levels, rotation, places = grid.levels(order)
     truth = np.empty((len(centre), len(order)), dtype=np.int64)
     for s, g in enumerate(order):
-        rotated = contributions[g] @ rotation
-        by_pivot = np.argsort(rotated[:, pivot[s]], kind="stable")
-        here = slice(begin[s], end[s])
-        truth[:, s] = begin[s] + np.argsort(by_pivot)[options[:, g]]
-        plain[here] = contributions[g][by_pivot]
-        turned[here] = rotated[by_pivot]
-    reach = [*_remaining(turned, begin, end), *_remaining(plain, begin, end)]
-    levels = Levels(begin, end, turned, plain, pivot, *reach)
+        truth[:, s] = places[s][options[:, g]]
     targets = Targets(centre @ rotation, np.ascontiguousarray(centre), half, truth)
     hits, exhaustive, differs = search_rows(levels, targets, Limits(avoid_truth, *stop, nodes))
     by_column = np.empty_like(differs)
@@ -402,59 +457,79 @@ class Limits(NamedTuple):
     nodes: int
 
 
-@compiled
-def search_rows(levels, targets, limits):  # type: ignore[no-untyped-def]
+class Room(NamedTuple):
+    """What the search of a row writes to.
+
+    Attributes
+    ----------
+    turned, plain
+        What remains of the row before each level, in both spaces, and after the last.
+    low, high, left, right
+        Of each level's options those from low to high are within reach, and those between left
+        and right were tried: from the centre outwards.
+    chosen
+        The option of each level that is being tried.
+    centre, truly
+        Where to begin at each level, and what remains at its pivot when all columns before it are
+        as in truth.
+    """
+
+    turned: Array
+    plain: Array
+    low: Array
+    high: Array
+    left: Array
+    right: Array
+    chosen: Array
+    centre: Array
+    truly: Array
+
+
+def search_rows(
+    levels: Levels, targets: Targets, limits: Limits
+) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     """Per row: hits, whether the search was exhaustive, and for each level whether a hit differs.
 
     A hit is a consistent row of the grid; it differs where it is not the truth.
     """
-    rows = targets.turned.shape[0]
-    hits = np.zeros(rows, np.int64)
-    exhaustive = np.ones(rows, np.bool_)
-    differs = np.zeros((rows, levels.begin.shape[0]), np.bool_)
-    for row in range(rows):
-        hits[row], exhaustive[row] = _search_row(
-            levels,
-            targets.turned[row],
-            targets.plain[row],
-            targets.half[row],
-            targets.truth[row],
-            limits,
-            differs[row],
-        )
+    rows, (depth, size) = len(targets.truth), levels.turned_low.shape
+    hits, exhaustive = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
+    differs = np.zeros((rows, depth), dtype=bool)
+    rest = np.empty((2, depth + 1, size))
+    room = Room(*rest, *np.empty((5, depth), dtype=np.int64), *np.empty((2, depth)))
+    reach = (targets.half**2).sum(axis=1) * (1.0 + 1e-9)
+    _search_rows(levels, targets, limits, room, reach, hits, exhaustive, differs)
     return hits, exhaustive, differs
 
 
-@compiled
-def _search_row(  # type: ignore[no-untyped-def]
-    levels, target_turned, target_plain, half, truth, limits, differs
-):
+@bare
+def _search_rows(levels, targets, limits, room, reach, hits, exhaustive, differs):  # type: ignore[no-untyped-def]
+    for row in range(hits.shape[0]):
+        hits[row], exhaustive[row] = _search_row(
+            levels, targets, limits, room, row, reach[row], differs
+        )
+
+
+@bare
+def _search_row(levels, targets, limits, room, row, radius2, differs):  # type: ignore[no-untyped-def]
     """Hits of one row, whether the search was exhaustive; marks the levels in which hits differ."""
     begin, end, turned, plain, pivot = levels[:5]
     turned_low, turned_high, plain_low, plain_high = levels[5:]
-    depth, size = turned_low.shape
-    rest_turned = np.empty((depth + 1, size))
-    rest_plain = np.empty((depth + 1, size))
-    rest_turned[0], rest_plain[0] = target_turned, target_plain
-    # Of each level's options those from low to high are within reach, and those between left and
-    # right were tried: from the centre outwards.
-    low, high, left, right = np.empty((4, depth), np.int64)
-    centre = np.empty(depth)
-    chosen = np.empty(depth, np.int64)
-    true_rest = _follow_truth(turned, pivot, truth, target_turned)
-    radius2 = (half * half).sum() * (1.0 + 1e-9)
-    radius = np.sqrt(radius2)
+    low, high, left, right, chosen, centre = room[2:8]
+    truth, depth = targets.truth, begin.shape[0]
+    _start(turned, pivot, targets, row, room)
+    radius = math.sqrt(radius2)
     hits, nodes, missing = 0, 0, depth
     s, entering = 0, True
     while s >= 0:
         k = pivot[s]
         if entering:
-            rest = rest_turned[s, k]
+            rest = room.turned[s, k]
             low[s] = _bisect(turned, k, begin[s], end[s], rest - turned_high[s, k] - radius, False)
             high[s] = _bisect(turned, k, low[s], end[s], rest - turned_low[s, k] + radius, True)
             # Near the truth first, where other answers lie; a column that differs from it is made
             # up for by the next ones.
-            centre[s] = turned[truth[s], k] + rest - true_rest[s]
+            centre[s] = turned[truth[row, s], k] + rest - room.truly[s]
             right[s] = _bisect(turned, k, low[s], high[s], centre[s], False)
             left[s] = right[s] - 1
             entering = False
@@ -469,38 +544,40 @@ def _search_row(  # type: ignore[no-untyped-def]
         else:
             s -= 1
             continue
-        if limits.avoid_truth and s == 0 and pick == truth[0]:
+        if limits.avoid_truth and s == 0 and pick == truth[row, 0]:
             continue
         nodes += 1
         if nodes > limits.nodes:
             return hits, False
-        if not _in_cell(s, pick, plain, plain_low, plain_high, half, rest_plain):
+        if not _in_cell(s, pick, plain, plain_low, plain_high, targets.half, row, room.plain):
             continue
-        if _distance2(s, pick, turned, turned_low, turned_high, rest_turned) > radius2 + 1e-15:
+        if _distance2(s, pick, turned, turned_low, turned_high, room.turned) > radius2 + 1e-15:
             continue
         chosen[s] = pick
         if s + 1 < depth:
             s, entering = s + 1, True
             continue
         hits += 1
-        missing -= _note_differences(chosen, truth, differs)
+        missing -= _note_differences(chosen, truth, row, differs)
         if limits.avoid_truth or (hits >= limits.enough and missing == 0) or hits >= limits.most:
             return hits, False
     return hits, True
 
 
-@compiled
-def _follow_truth(turned, pivot, truth, target):  # type: ignore[no-untyped-def]
-    """What remains at each level's pivot when all columns before it are as in truth."""
-    rest = np.empty(truth.shape[0])
-    for s in range(truth.shape[0]):
-        rest[s] = target[pivot[s]]
+@bare
+def _start(turned, pivot, targets, row, room):  # type: ignore[no-untyped-def]
+    """Begin with a row, and follow the truth: what remains at each pivot."""
+    for j in range(turned.shape[1]):
+        room.turned[0, j] = targets.turned[row, j]
+        room.plain[0, j] = targets.plain[row, j]
+    for s in range(pivot.shape[0]):
+        rest = targets.turned[row, pivot[s]]
         for before in range(s):
-            rest[s] -= turned[truth[before], pivot[s]]
-    return rest
+            rest -= turned[targets.truth[row, before], pivot[s]]
+        room.truly[s] = rest
 
 
-@compiled
+@bare
 def _bisect(turned, k, first, last, value, after):  # type: ignore[no-untyped-def]
     """Where a value belongs among sorted options; after equal ones on request."""
     while first < last:
@@ -512,38 +589,36 @@ def _bisect(turned, k, first, last, value, after):  # type: ignore[no-untyped-de
     return first
 
 
-@compiled
-def _in_cell(s, pick, plain, low, high, half, rest):  # type: ignore[no-untyped-def]
+@bare
+def _in_cell(s, pick, plain, low, high, half, row, rest):  # type: ignore[no-untyped-def]
     """Take an option off what remains; whether later columns can explain that within the cell."""
-    for j in range(half.shape[0]):
+    for j in range(half.shape[1]):
         left = rest[s, j] - plain[pick, j]
         rest[s + 1, j] = left
-        if left < low[s, j] - half[j] or left > high[s, j] + half[j]:
+        if left < low[s, j] - half[row, j] or left > high[s, j] + half[row, j]:
             return False
     return True
 
 
-@compiled
+@bare
 def _distance2(s, pick, turned, low, high, rest):  # type: ignore[no-untyped-def]
     """Take an option off what remains; how far, squared, that is from what later columns reach."""
     distance2 = 0.0
     for j in range(rest.shape[1]):
         left = rest[s, j] - turned[pick, j]
         rest[s + 1, j] = left
-        if left < low[s, j]:
-            distance2 += (low[s, j] - left) ** 2
-        elif left > high[s, j]:
-            distance2 += (left - high[s, j]) ** 2
+        beyond = max(low[s, j] - left, left - high[s, j], 0.0)
+        distance2 += beyond * beyond
     return distance2
 
 
-@compiled
-def _note_differences(chosen, truth, differs):  # type: ignore[no-untyped-def]
+@bare
+def _note_differences(chosen, truth, row, differs):  # type: ignore[no-untyped-def]
     """Mark the levels in which a hit is not the truth; returns how many are new."""
     new = 0
-    for s in range(truth.shape[0]):
-        if not differs[s] and chosen[s] != truth[s]:
-            differs[s] = True
+    for s in range(truth.shape[1]):
+        if not differs[row, s] and chosen[s] != truth[row, s]:
+            differs[row, s] = True
             new += 1
     return new
 

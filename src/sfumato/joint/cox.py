@@ -313,20 +313,43 @@ def _is_efron(ties: str) -> bool:
     return ties == "efron"
 
 
-@compiled
-def group_totals(values, starts):  # type: ignore[no-untyped-def]
+def group_totals(values: Floats, starts: NDArray[np.int64]) -> Floats:
     """Running total of `values` at the end of each group of rows (rows sorted by time, falling)."""
-    groups = starts.shape[0] - 1
-    out = np.empty(groups)
-    total = 0.0
-    for g in range(groups):
-        for i in range(starts[g], starts[g + 1]):
-            total += values[i]
-        out[g] = total
-    return out
+    return np.asarray(np.cumsum(values)[starts[1:] - 1])
 
 
-@compiled
+def row_hazard(
+    starts: NDArray[np.int64], dying: NDArray[np.bool_], hazard: Floats, tied: Floats
+) -> Floats:
+    """Hazard that each row lived through: Σ over times up to its own, less its own tie's share."""
+    many = np.diff(starts)
+    total = np.repeat(np.cumsum(hazard[::-1])[::-1], many)
+    return np.where(dying, total - np.repeat(tied, many), total)
+
+
+def _few_risk_totals(
+    x: Floats,
+    risk: Floats,
+    dying: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    first: int,
+    last: int,
+    carry: Floats,
+) -> tuple[Floats, Floats]:
+    """`risk_totals` by numpy."""
+    begin, many = starts[first], last - first
+    rows = slice(begin, starts[last])
+    group = np.repeat(np.arange(many), np.diff(starts[first : last + 1]))[dying[rows]]
+    own = x[rows] * risk[rows, None]
+    deaths = np.zeros((many, x.shape[1]))
+    for at, column in enumerate(own[dying[rows]].T):
+        deaths[:, at] = np.bincount(group, column, many)
+    running = np.cumsum(np.concatenate((carry[None, :], own)), axis=0)
+    carry[:] = running[-1]
+    return running[starts[first + 1 : last + 1] - begin], deaths
+
+
+@compiled(instead=_few_risk_totals)
 def risk_totals(x, risk, dying, starts, first, last, carry):  # type: ignore[no-untyped-def]
     """Covariate sums over the risk set and over the deaths of groups `first` to `last` - 1.
 
@@ -348,11 +371,31 @@ def risk_totals(x, risk, dying, starts, first, last, carry):  # type: ignore[no-
             else:
                 for j in range(columns):
                     carry[j] += r * x[i, j]
-        at_risk[g - first] = carry
+        for j in range(columns):  # assigning a row takes numba three times as long to compile
+            at_risk[g - first, j] = carry[j]
     return at_risk, deaths
 
 
-@compiled
+def _few_tie_scalars(
+    s0: Floats, d0: Floats, deaths: NDArray[np.int64], weight: Floats, efron: bool
+) -> Floats:
+    """`tie_scalars` by numpy."""
+    many = len(s0)
+    group = np.repeat(np.arange(many), deaths)
+    d = deaths[group]
+    rank = np.arange(len(group)) - np.repeat(np.cumsum(deaths) - deaths, deaths)
+    v, f = weight[group] / d, rank / d if efron else np.zeros(len(group))
+    below = s0[group] - f * d0[group]
+    with np.errstate(all="ignore"):
+        logs = np.log(np.minimum(below, 0.0))  # of what is too small; others are taken from `math`
+        logs[below > 0.0] = [math.log(one) for one in below[below > 0.0].tolist()]
+        c = 1.0 / below
+        vc, vcc = v * c, v * c * c
+        terms = (v * logs, vc, vc * f, vcc, vcc * f, vcc * f * f)
+    return np.array([np.bincount(group, term, many) for term in terms]).T
+
+
+@compiled(instead=_few_tie_scalars, error_model="numpy")
 def tie_scalars(s0, d0, deaths, weight, efron):  # type: ignore[no-untyped-def]
     """The sums over tied deaths on which likelihood, gradient and Hessian depend.
 
@@ -377,16 +420,4 @@ def tie_scalars(s0, d0, deaths, weight, efron):  # type: ignore[no-untyped-def]
             out[g, 3] += v * c * c
             out[g, 4] += v * c * c * f
             out[g, 5] += v * c * c * f * f
-    return out
-
-
-@compiled
-def row_hazard(starts, dying, hazard, tied):  # type: ignore[no-untyped-def]
-    """Hazard that each row lived through: Σ over times up to its own, less its own tie's share."""
-    out = np.empty(dying.shape[0])
-    total = 0.0
-    for g in range(starts.shape[0] - 2, -1, -1):
-        total += hazard[g]
-        for i in range(starts[g], starts[g + 1]):
-            out[i] = total - tied[g] if dying[i] else total
     return out

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, PromiseError
 from sfumato.joint.agreement import Agreement, Category
-from sfumato.joint.attack import equal_tables, grid_attack
+from sfumato.joint.attack import Attacker, equal_tables, grid_attack
 from sfumato.joint.linear_classifiers import Loss, row_losses
 from sfumato.joint.local_data import Encoded, LocalRows, project, random_matrix, round_to
 from sfumato.results import Result
@@ -297,7 +297,7 @@ def safe_rounding(
     watch = budget or Budget()
     projected = project(encoded.matrix, agreement)
     picked = _sample(len(projected), sample, seed)
-    options = encoded.options[picked]
+    attack = Attacker(encoded.options[picked], agreement, encoded.likely)
     tried: dict[float, float] = {}
     safe: float | None = None
     largest = float(np.abs(projected).max(initial=0.0))
@@ -308,10 +308,7 @@ def safe_rounding(
         watch.progress("attacking the share", index / len(steps))
         published = round_to(projected[picked], step)
         rows = protect == "rows"
-        found = grid_attack(
-            published, options, agreement, step, nodes=nodes, only_recovery=rows, every_cell=True,
-            likely=encoded.likely,
-        )  # fmt: skip
+        found = attack(published, step, nodes=nodes, only_recovery=rows, every_cell=True)
         tried[step] = float(found.recovered.mean())
         if not found.recovered.any() and (rows or not found.pinned.any()):
             safe = step

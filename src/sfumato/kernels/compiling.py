@@ -210,13 +210,18 @@ class Loop:
         )
         return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
 
+    @cached_property
+    def _was_stored(self) -> bool:
+        """Whether it was when first asked: to look takes longer than many a loop."""
+        return self.stored
+
     def _may_run_as_it_is(self, arguments: tuple[Any, ...]) -> bool:
         """Whether it has little to do, and was not compiled before for such arguments."""
         if Loop.at_once or not self.most or self.patience <= 0:
             return False
         if not _few(arguments, self.most, apart=self.instead is None):
             return False
-        if not self.stored:
+        if not self._was_stored:
             return True
         signature = tuple(map(self.dispatcher.typeof_pyval, arguments))
         index = self.dispatcher._cache._cache_file._load_index()
