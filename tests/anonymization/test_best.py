@@ -71,8 +71,10 @@ def test_nearest_entries_lose_least_together(seed, rows, wish):
     many = len(positions)
     cut = int(random.integers(0, many + 1))
     order, starts = random.permutation(many), np.array([0, cut, many])
-    near = np.full((many, wish), -1, dtype=np.int32)
-    nearest_entries(positions, order, starts, *prices, near)
+    near, compiled = np.zeros((2, many, wish), dtype=np.int32)
+    nearest_entries.instead(positions, order, starts, *prices, near)
+    nearest_entries.dispatcher(positions, order, starts, *prices, compiled)
+    assert near.tolist() == compiled.tolist()
 
     memory = np.zeros((1, prices.head[-1, END]), dtype=np.int64)
     wide = positions.astype(np.int64)
@@ -346,13 +348,14 @@ def test_looking_ahead_passes_over_visits_that_take_nothing(monkeypatch, rules):
     problem = prepare(
         opened := sf.table(table), Request.of({**asked, **told}).opened(opened), Budget()
     )
-    visited, descend = [], lattice._descend
+    visited, name = [], "_descend" if rules else "_descend_for_k"
+    descend = getattr(lattice, name)
 
     def counted(*given):
         visited[-1] += len(given[2])
         return descend(*given)
 
-    monkeypatch.setattr(lattice, "_descend", counted)
+    monkeypatch.setattr(lattice, name, counted)
     found = []
     for from_on in (1 << 60, 0):
         monkeypatch.setattr(lattice, "LOOKED_AHEAD", from_on)

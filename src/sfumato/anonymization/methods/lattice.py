@@ -130,7 +130,7 @@ def covering_groups(problem: Problem, blocks: Blocks) -> Array:
                 lattice, uncovered, nodes[some], before, limits[some], rules, groups, group,
             )  # fmt: skip
             if len(uncovered) < SHARED:
-                group, left = _descend(*given)
+                group, left = (_descend if len(rules.kinds) else _descend_for_k)(*given)
             else:
                 group, left = _descend_in_shares(*given, problem.budget.threads)
             uncovered, turn = uncovered[:left], turn[len(some) :]
@@ -788,3 +788,42 @@ def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  
         )
         group, many = _name_taken(uncovered[:many], taken, groups, group)
     return group, many
+
+
+def _few_descend(
+    lattice: _Lattice,
+    uncovered: Array,
+    nodes: Array,
+    before: float,
+    limits: Array,
+    rules: Rules,
+    groups: Array,
+    group: int,
+) -> tuple[int, int]:
+    """`_descend` by numpy, where only the number of rows is asked."""
+    many, axes = len(uncovered), np.arange(lattice.table.shape[1])
+    for levels, limit in zip(nodes, limits, strict=True):
+        here = uncovered[:many]
+        if lattice.weights[here[: rules.k]].sum() < rules.k:
+            break
+        at = lattice.starts[axes, levels] + lattice.table[here]
+        keys = lattice.base[here] + lattice.marks[at].sum(axis=1, dtype=np.uint64)
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        sizes = np.zeros(len(first), np.int64)
+        np.add.at(sizes, number, lattice.weights[here])
+        price = np.zeros(len(first))
+        for axis in axes:
+            price += lattice.prices[at[first, axis]]
+        taken = np.flatnonzero((sizes >= rules.k) & (before < price) & (price <= limit))
+        name = np.full(len(first), -1)
+        name[taken[np.argsort(first[taken])]] = group + np.arange(len(taken))
+        covered = name[number] >= 0
+        groups[here[covered]] = name[number[covered]]
+        group, left = group + len(taken), here[~covered]
+        many = len(left)
+        uncovered[:many] = left
+    return group, many
+
+
+_descend_for_k = compiled(_descend.py_func, most=1 << 17, instead=_few_descend)
+"""The same, where only the number of rows is asked."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.anonymization.methods.pricing import (
+    END,
     FIRST,
     KIND,
     LAST,
@@ -27,6 +28,7 @@ from sfumato.anonymization.methods.pricing import (
     begin,
     covers,
     group_loss,
+    group_losses,
     grow,
     grow_all,
     loss_with,
@@ -318,20 +320,51 @@ def _index(world, memories, bits, group, on):  # type: ignore[no-untyped-def]
                 bits[row, word] &= ~bit
 
 
-@bare
-def populate(world, now, groups, many):  # type: ignore[no-untyped-def]
+def populate(world: World, now: State, groups: Array, many: int) -> None:
     """Open the first so many classes, put every piece into its own, and fill the index."""
-    for group in range(many):
-        now.classes[group, HEAD] = -1
-        now.classes[group, OPEN] = 1
-        now.costs[group] = group_loss(world.head, world.floats, now.memories, group)
-        _index(world, now.memories, now.bits, group, True)
-    for group in range(now.classes.shape[0] - 1, many - 1, -1):
-        now.classes[group, HEAD] = -1
-        now.free[now.count[FREE]] = group
-        now.count[FREE] += 1
-    for piece in range(groups.shape[0]):
-        _enter(world.sensitive, now, piece, groups[piece])
+    classes, pieces, room = now.classes, now.pieces, len(now.classes)
+    classes[:, HEAD] = -1
+    classes[:many, OPEN] = 1
+    now.costs[:many] = group_losses(world.head, world.floats, now.memories[:many])
+    now.bits[:] = _packed(_covered(world, now.memories[:many], len(now.bits), room))
+    now.free[: room - many] = np.arange(room - 1, many - 1, -1)
+    now.count[FREE] = room - many
+    order = np.argsort(groups, kind="stable")
+    pieces[:, HOME] = groups
+    same = np.flatnonzero(np.diff(groups[order]) == 0)
+    pieces[:, AFTER : AHEAD + 1] = -1
+    pieces[order[same + 1], AFTER] = order[same]  # the last that came is the first of the list
+    pieces[order[same], AHEAD] = order[same + 1]
+    last = np.delete(order, same)
+    classes[groups[last], HEAD] = last
+    np.add.at(classes[:, SIZE], groups, pieces[:, ROWS])
+    if len(now.tallies):
+        for values in world.sensitive[pieces[:, ENTRY]].T:
+            np.add.at(now.tallies, (groups, values), pieces[:, ROWS])
+
+
+def _covered(world: World, memories: Array, rows: int, room: int) -> Array:
+    """Which rows of the index so many classes cover, one column a class."""
+    head, ints, many = world.head, world.ints, len(memories)
+    covered = np.zeros((rows, room), dtype=bool)
+    for axis, at in enumerate(head[:, SLOT]):
+        index_row = world.index_row[world.starts[axis] : world.starts[axis + 1]]
+        if head[axis, KIND] == SET:
+            for position, row in enumerate(index_row):
+                held = memories[:, at + 1 + position // WORD] >> (position % WORD)
+                covered[row, :many] |= (held & 1).astype(bool)
+            continue
+        low, high = memories[:, at], memories[:, at + head[axis, END] - head[axis, SLOT] - 1]
+        if head[axis, KIND] == TREE:
+            low, high = ints[head[axis, FIRST] + low], ints[head[axis, LAST] + high]
+        own = np.arange(index_row[0], index_row[-1] + 1)[:, None]
+        covered[own[:, 0], :many] = (own >= index_row[low]) & (own <= index_row[high])
+    return covered
+
+
+def _packed(bits: Array) -> Array:
+    """Bits of 64 columns each as one number."""
+    return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 @bare

@@ -24,6 +24,7 @@ __all__ = [
     "begin",
     "covers",
     "group_loss",
+    "group_losses",
     "grow",
     "grow_all",
     "loss_with",
@@ -234,6 +235,20 @@ def group_loss(head, floats, memories, group):  # type: ignore[no-untyped-def]
     total = 0.0
     for axis in range(head.shape[0]):
         total += _loss_of(head, floats, memories, group, axis)
+    return total
+
+
+def group_losses(head: Array, floats: Array, memories: Array) -> Array:
+    """`group_loss` of all groups at once, by numpy."""
+    total = np.zeros(len(memories))
+    for kind, at, price, cap in head[:, [KIND, SLOT, PRICE, CAP]]:
+        if kind == TREE:
+            total += floats[price + memories[:, at]]
+        elif kind == SET:
+            total += (memories[:, at] - 1) * floats[price]
+        else:
+            low, high = floats[price + memories[:, at]], floats[price + memories[:, at + 1]]
+            total += np.minimum(floats[cap], high - low)
     return total
 
 
@@ -528,7 +543,50 @@ def _limit(codes, place, losses, member, other, near):  # type: ignore[no-untype
     return worst + _ROUNDING
 
 
-@compiled(patience=2.0)
+def _few_nearest_entries(
+    table: Array, order: Array, starts: Array, head: Array, ints: Array, floats: Array, near: Array
+) -> None:
+    """`nearest_entries` by numpy: all pairs of a part."""
+    near[:] = -1
+    for members in filter(len, np.split(order, starts[1:-1])):
+        codes, losses = _losses_of_pairs(table, members, head, ints, floats)
+        some = codes[:: max(1, len(members) // SAMPLE)]
+        spread = [
+            np.cumsum(lost[np.ix_(at, at)])[-1] / math.log(2.0 + len(lost))
+            for lost, at in zip(losses, some.T, strict=True)
+        ]
+        axes = np.argsort(-np.array(spread), kind="stable")
+        by_code = np.lexsort(codes[:, axes[::-1]].T)
+        codes, many = codes[by_code], len(members)
+        wish = min(near.shape[1], many - 1)
+        for i in range(many):
+            others = np.arange(i + 1, i + many) % many  # those that follow it come first
+            lost = np.zeros(many - 1)
+            for axis in axes:
+                lost += losses[axis][codes[i, axis]][codes[others, axis]]
+            nearest = others[np.argsort(lost, kind="stable")[:wish]]
+            near[members[by_code[i]], :wish] = members[by_code[nearest]]
+
+
+def _losses_of_pairs(
+    table: Array, members: Array, head: Array, ints: Array, floats: Array
+) -> tuple[Array, list[Array]]:
+    """The positions of entries, numbered on each axis, and what any two of them lose together."""
+    memory, losses = np.zeros((1, head[-1, END]), np.int64), []
+    codes = np.empty((len(members), len(head)), np.int64)
+    for axis in range(len(head)):
+        seen, at, codes[:, axis] = np.unique(
+            table[members, axis], return_index=True, return_inverse=True
+        )
+        lost = np.empty((len(seen), len(seen)))
+        for position, entry in enumerate(members[at]):
+            begin.plain(head, ints, memory, 0, table, entry)
+            lost[position] = losses_at(head, ints, floats, memory[0], axis, seen)
+        losses.append(lost)
+    return codes, losses
+
+
+@compiled(most=1 << 17, instead=_few_nearest_entries)
 def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
     """For every entry those of its part with which it would lose least, -1 where too few.
 
