@@ -148,6 +148,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.adaptive.enabled", False)
         .config("spark.ui.enabled", False)
         .config("spark.ui.showConsoleProgress", False)
+        .config("spark.python.daemon.module", "spark_daemon")
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent))
         .getOrCreate()
     )
     yield session
