@@ -24,7 +24,6 @@ from sfumato.engines.protocol import ClassSizes
 from sfumato.hierarchy import Ranges
 from sfumato.hierarchy.labels import as_text, same_texts
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels import group_sums
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
@@ -125,13 +124,7 @@ def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
 
 def _measures(part: Solution) -> dict[str, Any]:
     problem, view, first = part.problem, part.view, part.view_of(part.problem.sets[0])
-    cells = problem.entries.entries * len(problem.qi)
-
-    def rows_of_values(name: str) -> Array:
-        size = len(problem.entries.values_of(name))
-        return group_sums(problem.entries.column(name), size, problem.counts)
-
-    held = dict(zip(problem.qi, each(rows_of_values, problem.qi, cells), strict=True))
+    held = problem.rows_of_values
     weights = {name: problem.weight(name) for name in problem.qi}
     measures: dict[str, Callable[[], Any]] = {
         "ncp": lambda: certainty_penalty(view),

@@ -40,6 +40,7 @@ from sfumato.errors import ParameterError
 from sfumato.hierarchy import EncodedHierarchy, Limit, Published, Ranges, ValueSets
 from sfumato.hierarchy.ranges import published_ranges
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels import group_sums
 from sfumato.privacy import (
     ClassHistogram,
     Counted,
@@ -189,6 +190,17 @@ class Problem:
         """Number of rows."""
         return self.entries.rows
 
+    @cached_property
+    def rows_of_values(self) -> dict[str, npt.NDArray[np.int64]]:
+        """By quasi-identifier, how many rows hold each value."""
+
+        def held(name: str) -> npt.NDArray[np.int64]:
+            size = len(self.entries.values_of(name))
+            return group_sums(self.entries.column(name), size, self.counts)
+
+        cells = self.entries.entries * len(self.qi)
+        return dict(zip(self.qi, each(held, self.qi, cells), strict=True))
+
     def weight(self, column: str) -> float:
         """Importance of a quasi-identifier; 1 unless the user said otherwise."""
         return self.weights.get(column, 1.0)
@@ -311,11 +323,11 @@ class Solution:
 
 def _group_sizes(problem: Problem, solution: Solution) -> npt.NDArray[np.int64]:
     """Rows of each group."""
-    rows = solution.rows_of_pieces(problem)
-    kept = solution.groups >= 0
-    if kept.all():
-        return np.bincount(solution.groups, weights=rows).astype(np.int64)
-    return np.bincount(solution.groups[kept], weights=rows[kept]).astype(np.int64)
+    groups, rows = solution.groups, solution.rows_of_pieces(problem)
+    kept = groups >= 0
+    if not kept.all():
+        groups, rows = groups[kept], rows[kept]
+    return group_sums(groups, int(groups.max(initial=-1)) + 1, rows)
 
 
 def group_view(problem: Problem, solution: Solution) -> View:
@@ -323,7 +335,7 @@ def group_view(problem: Problem, solution: Solution) -> View:
 
     The original codes of a view are of no use here and are left zero.
     """
-    sizes = _group_sizes(problem, solution)
+    sizes = solution.sizes if solution.solves is problem else _group_sizes(problem, solution)
     kept = np.flatnonzero(solution.groups >= 0)
     shown = np.flatnonzero(sizes)
     counts = sizes[shown]

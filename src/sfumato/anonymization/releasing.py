@@ -488,15 +488,14 @@ def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
     """Sentences about ranges that reach out to a number or date far from all others."""
     told: dict[str, None] = {}
     for part in parts:
-        entries = part.problem.entries
         for name, shown in part.published.items():
-            values = entries.values_of(name)
+            values = part.problem.entries.values_of(name)
             dates = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
             if dates:
                 values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
             elif not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
                 continue
-            rows = np.bincount(entries.column(name), weights=entries.counts, minlength=len(values))
+            rows = part.problem.rows_of_values[name]
             numbers = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
             there = np.isfinite(numbers) & (rows > 0)
             order = np.argsort(numbers[there])

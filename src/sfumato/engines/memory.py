@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -52,6 +53,7 @@ from sfumato.engines.recoding import (
 from sfumato.engines.staging import kept_form, stage_batches
 from sfumato.engines.writing import format_of
 from sfumato.errors import BudgetError
+from sfumato.kernels.ranking import translate
 from sfumato.wording import counted
 
 __all__ = ["MemoryEngine"]
@@ -180,7 +182,7 @@ class MemoryEngine:
             raise too_many_classes(columns, limit, self.name)
         reductions: tuple[Callable[..., Any], ...] = (kernels.representatives, kernels.group_sums)
         first, counts = each(lambda reduced: reduced(ids, count), reductions, len(ids))
-        taken = each(lambda array: array[first], codes.arrays, count * len(codes.arrays))
+        taken = each(partial(translate, first), codes.arrays, count * len(codes.arrays))
         found = Codes(codes.columns, tuple(taken), codes.values, counts, count)
         self._class_of[found] = ids  # as long as somebody holds the classes
         return found

@@ -44,6 +44,7 @@ from sfumato.engines.protocol import (
 )
 from sfumato.engines.writing import marked_as_labels
 from sfumato.errors import EngineError
+from sfumato.kernels.ranking import translate
 
 __all__ = [
     "Cells",
@@ -96,8 +97,8 @@ class Cells:
 
     def of(self, entries: npt.NDArray[np.integer[Any]]) -> CodeArray:
         """The code of each of some entries."""
-        codes: CodeArray = self.shown[entries if self.groups is None else self.groups[entries]]
-        return codes
+        groups = entries if self.groups is None else translate(entries, self.groups)
+        return translate(groups, self.shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +339,7 @@ def recoded_batch(
         if step.keep is not None:
             keep &= step.keep[found]
         # Entries are far apart in memory: their groups are fetched once for all columns.
-        groups = None if step.groups is None else step.groups[found]
+        groups = None if step.groups is None else translate(found, step.groups)
         for name, cells in step.cells.items():
             written[name] = cells, found
             if groups is not None and cells.groups is step.groups:

@@ -20,7 +20,7 @@ from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends
 from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels import group_spans
+from sfumato.kernels import class_ids, group_spans, representatives
 
 __all__ = ["MOST_MORE", "Ranges", "numbers", "published_ranges"]
 
@@ -159,8 +159,7 @@ class Ranges:
         """
         low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
         shown = high >= low
-        keys, inverse = np.unique(low[shown] * self.size + high[shown], return_inverse=True)
-        low, high = np.divmod(keys, max(self.size, 1))
+        low, high, inverse = _distinct(low[shown], high[shown], self.size)
         labels, low, high = self._widened(low, high, ends or self.ends)
         distinct, first, again = np.unique(
             low * self.size + high, return_index=True, return_inverse=True
@@ -330,15 +329,21 @@ class Ranges:
             return None
 
 
+def _distinct(low: Array, high: Array, size: int) -> tuple[Array, Array, Array]:
+    """Different spans among so many ranks, in their order, and the number of each that is given."""
+    ids, count = class_ids([end.astype(np.uint32) for end in (low, high)], (size, size))
+    one = representatives(ids, count)
+    return low[one], high[one], ids
+
+
 class _Fit:
     """The ranges of one column, moved to ever finer ends."""
 
     def __init__(self, line: Ranges, low: Array, high: Array, rows: Array) -> None:
         low, high = np.asarray(low, np.int64), np.asarray(high, np.int64)
         shown = high >= low
-        keys, inverse = np.unique(low[shown] * line.size + high[shown], return_inverse=True)
-        self._spans = np.divmod(keys, max(line.size, 1))
-        self._rows = np.bincount(inverse, np.asarray(rows)[shown], len(keys))
+        *self._spans, inverse = _distinct(low[shown], high[shown], line.size)
+        self._rows = np.bincount(inverse, np.asarray(rows)[shown], len(self._spans[0]))
         self._line, self._grids = line, line.finer()
         self.least = float(self._rows @ line.loss(*self._spans))
         self.ends: Ends | None = None

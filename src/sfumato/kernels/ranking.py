@@ -230,12 +230,23 @@ def by_appearance(
     return numbers, found[order].astype(np.int64)
 
 
-def translate(numbers: npt.NDArray[Any], codes: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
-    """Codes of numbers, by a table."""
+def translate(
+    numbers: npt.NDArray[Any], codes: npt.NDArray[Any], out: npt.NDArray[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Codes of numbers, by a table: what numpy gives for ``codes[numbers]``, in less time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> translate(np.array([0, 2, -1]), np.array([7, 8, 9])).tolist()
+    [7, 9, 9]
+    """
+    out = np.empty(len(numbers), codes.dtype) if out is None else out
     if compiling.by_numpy(len(numbers)):
         out[:] = codes[numbers]
     else:
         _translate(numbers, codes, out)
+    return out
 
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)

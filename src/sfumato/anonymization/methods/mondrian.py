@@ -45,6 +45,7 @@ from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.hierarchy.tree import Array, lowest_common_ancestors
 from sfumato.kernels import group_sums
 from sfumato.kernels.compiling import compiled
+from sfumato.kernels.ranking import translate
 from sfumato.privacy import Rules
 from sfumato.privacy.rules import by_entries, clear, holds, sides_hold, take_in
 
@@ -144,8 +145,8 @@ class Cut:
     ----------
     table
         Position of every entry on every axis, one row an axis, in the order of the groups.
-    index
-        Which piece each place holds.
+    index, weights
+        Which piece each place holds, and how many rows that is.
     ends
         Where each group ends.
     codes
@@ -154,6 +155,7 @@ class Cut:
 
     table: Array
     index: Array
+    weights: Array
     ends: Array
     codes: dict[str, Array]
 
@@ -166,7 +168,7 @@ class Cut:
 
     def published(self, problem: Problem) -> dict[str, Published]:
         """What each group shows on each axis: its lowest ancestor, range or set of values."""
-        rows = np.diff(np.cumsum(problem.counts[self.index])[self.ends - 1], prepend=0)
+        rows = np.add.reduceat(self.weights, np.append(0, self.ends)[:-1], dtype=np.int64)
 
         def showing(axis: int) -> Published | tuple[Ranges, Array, Array]:
             shape = problem.shapes[problem.qi[axis]]
@@ -229,12 +231,13 @@ def cut(
     weights = problem.counts[chosen]
     if entry is not None:
         weights = np.ones(len(chosen), dtype=np.int64)
+    weights = weights.astype(np.int32 if problem.rows < 2**31 else np.int64)
     sensitive = sensitive_of(problem).T if everything else sensitive_of(problem)[chosen].T
     ends = _ends_of_groups(
         blocks.starts,
         problem.budget.threads,
         table,
-        weights.astype(np.int32 if problem.rows < 2**31 else np.int64),
+        weights,
         np.ascontiguousarray(sensitive),
         np.zeros(0, dtype=np.int64) if target is None else target[0][chosen].astype(np.int64),
         1 if target is None else target[1],
@@ -247,7 +250,7 @@ def cut(
         _counted(problem, wanted or {}),
         entry is not None,
     )
-    return Cut(table, index, ends, codes)
+    return Cut(table, index, weights, ends, codes)
 
 
 def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
@@ -311,7 +314,7 @@ def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str,
             position[codes[name]] = np.arange(shape.size)
         else:
             position = shape.position.astype(widest)
-        np.take(position, column if chosen is None else column[chosen], out=table[axis])
+        translate(column if chosen is None else column[chosen], position, table[axis])
 
     each(place, range(len(shapes)), table.size, problem.budget.threads)
     return table, codes
