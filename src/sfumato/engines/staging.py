@@ -191,7 +191,7 @@ def stage_batches(
 
 
 def _write_all(writer: Writer, batches: Iterable[pa.RecordBatch], threads: int | None) -> None:
-    """Write each batch while the next one is made, where there are threads for both."""
+    """Pack rows while the next ones are made ready, where there are threads for both."""
     if usable_threads(threads) < 2:
         for batch in batches:
             writer.write(batch)
@@ -199,10 +199,12 @@ def _write_all(writer: Writer, batches: Iterable[pa.RecordBatch], threads: int |
     with ThreadPoolExecutor(1, "sfumato-writer") as pool:
         written: Future[None] | None = None
         for batch in batches:
-            if written is not None:  # a batch more on its way would be as much memory more
-                written.result()
-            written = submitted(pool, writer.write, batch)
-            del batch  # while the next one is made, only the writer holds it
+            for rows in writer.ready(batch):
+                if written is not None:  # a batch more on its way would be as much memory more
+                    written.result()
+                written = submitted(pool, writer.pack, rows)
+                del rows  # while the next ones are made, only the writer holds them
+            del batch
         if written is not None:
             written.result()
 

@@ -14,7 +14,7 @@ import re
 import secrets
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -164,11 +164,27 @@ class Writer:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; dictionaries are written as plain values."""
+        for rows in self.ready(batch):
+            self.pack(rows)
+
+    def ready(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Append rows, and give those that can be packed now.
+
+        Another thread may pack them meanwhile, as long as it does so in this order.
+        """
         start = 0
         for end in _ends(batch):
             self.rows += end - start
-            self._guarded(self._append, self._fitted(batch.slice(start, end - start)))
+            rows = self._fitted(batch.slice(start, end - start))
+            self._held.append(rows)
+            self._waiting += rows.num_rows
+            self._waiting_text += _text_bytes(rows)
+            yield from self._whole_groups()
             start = end
+
+    def pack(self, rows: pa.RecordBatch) -> None:
+        """Write rows that are `ready`."""
+        self._guarded(self._append, rows)
 
     def finish(self) -> Path:
         """Bring everything to disk; the temporary file is complete."""
@@ -224,6 +240,8 @@ class Writer:
                     self._stored,
                     compression="zstd",
                     store_schema=False,
+                    # The least and the greatest label are found slowly, and tell readers nothing.
+                    write_statistics=[n for n in self.schema.names if n not in self._labels],
                     write_batch_size=_PAGE if long else _GROUP,
                 )
             )
@@ -263,20 +281,15 @@ class Writer:
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        if self.format.kind in FOREIGN:
-            self._held.append(batch)
-        elif self._file is None:
+        if self._file is not None:
+            self._file.write_batch(batch)
+        else:
             assert self.formulas is not None
             self.formulas += sum(count_formulas(column) for column in batch.columns)
             for start in range(0, batch.num_rows, _LINES):
                 cells = lines(batch.slice(start, _LINES), self.form.delimiter)
                 self._text += self._encoded(cells)
                 self._write_text(_TEXT)
-        else:
-            self._held.append(batch)
-            self._waiting += batch.num_rows
-            self._waiting_text += _text_bytes(batch)
-            self._write_held()
 
     def _encoded(self, text: Any) -> Any:
         """Text in UTF-8 as the file encodes it."""
@@ -299,13 +312,21 @@ class Writer:
             self._sink.write(bytes(self._text[start : start + size]))
         del self._text[:whole]
 
-    def _write_held(self, *, all_: bool = False) -> None:
-        """Write held rows in whole groups, or `all_`: the same rows give the same bytes."""
+    def _whole_groups(self, *, all_: bool = False) -> Iterator[pa.RecordBatch]:
+        """Held rows in whole groups, or `all_`: the same rows give the same bytes.
+
+        Lines of text have no groups, and files of other programs are written at once.
+        """
+        if self.format.kind in FOREIGN:
+            return
+        if self._file is None:
+            yield self._held.pop()
+            return
         if not all_ and self._waiting < _GROUP and self._waiting_text < _GROUP_TEXT:
             return
         table = pa.Table.from_batches(self._held, self._stored)
         while rows := _group_rows(table, all_=all_):
-            self._file.write_batch(_copied(table.slice(0, rows)))
+            yield _copied(table.slice(0, rows))
             table = table.slice(rows)
         self._held = table.to_batches()
         self._waiting, self._waiting_text = table.num_rows, _text_bytes(table)
@@ -319,8 +340,9 @@ class Writer:
     def _close(self) -> None:
         if self._text:
             self._write_text(len(self._text))
-        if self._held:
-            self._write_held(all_=True)
+        if self._file is not None:
+            for rows in self._whole_groups(all_=True):
+                self._file.write_batch(rows)
         self._file = self._sink = None
         self._open_files.close()
         synced(self.path)
@@ -382,7 +404,7 @@ def _numbered(array: pa.Array, type_: pa.DataType) -> pa.DictionaryArray:
     if not t.is_dictionary(array.type) or array.dictionary.null_count:
         return array.cast(type_).dictionary_encode()
     return pa.DictionaryArray.from_arrays(
-        array.indices.cast(pa.int32()), array.dictionary.cast(type_)
+        array.indices.cast(pa.int32()), array.dictionary.cast(type_), safe=False
     )
 
 
@@ -399,6 +421,7 @@ def _by_appearance(array: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(
         pa.array(numbers.view(np.int32) - np.int32(1), mask=nulls),
         array.dictionary.take(as_arrow(found)),
+        safe=False,
     )
 
 
@@ -452,7 +475,10 @@ def _copied(table: pa.Table) -> pa.RecordBatch:
     arrays = []
     for column in table.columns:
         if t.is_dictionary(column.type):
-            arrays.append(_by_appearance(pa.concat_arrays(column.chunks)))
+            one = column.num_chunks == 1
+            arrays.append(
+                _by_appearance(column.chunk(0) if one else pa.concat_arrays(column.chunks))
+            )
         else:
             arrays.append(pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)]))
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)

@@ -218,8 +218,7 @@ def by_appearance(
     numbers = np.zeros(len(indices), np.uint32)
     if not compiling.by_numpy(len(indices)):
         table, seen = np.zeros(size, np.uint32), np.empty(size, np.int64)
-        wide = indices.astype(np.int64)
-        _, many = number_nearby(wide, valid, 0, table, seen, 0, 0, numbers)
+        _, many = number_nearby(indices, valid, 0, table, seen, 0, 0, numbers)
         return numbers, seen[:many]
     given = valid if len(valid) else slice(None)
     found, first, places = np.unique(indices[given], return_index=True, return_inverse=True)
