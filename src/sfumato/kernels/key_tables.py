@@ -274,11 +274,10 @@ def number_cells(columns: Columns, threads: int) -> tuple[npt.NDArray[np.uint32]
     return ids, count
 
 
-Numbers = npt.NDArray[np.uint32]
-
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ODDER = np.uint64(0xBF58476D1CE4E5B9)
 _HALF = np.uint64(32)
+_BACK_FROM_ODD, _BACK_FROM_ODDER = (np.uint64(pow(int(odd), -1, 1 << 64)) for odd in (_ODD, _ODDER))
 _BUCKET_ENTRIES = 8192
 _MOST_BITS = 10
 _FEWEST_SLOTS = 4096
@@ -295,16 +294,21 @@ def scatter(key):  # type: ignore[no-untyped-def]
     return key * _ODDER
 
 
-def _gather(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Make scattered keys, in their place, the keys again."""
-    keys *= np.uint64(pow(int(_ODDER), -1, 1 << 64))
-    keys ^= keys >> _HALF
-    keys *= np.uint64(pow(int(_ODD), -1, 1 << 64))
-    return keys
+@always_compiled
+def _gather(marks, first, last, distinct, bases, keys):  # type: ignore[no-untyped-def]
+    """Bring the scattered keys of some buckets together, and make them the keys again."""
+    for bucket in range(first, last):
+        begin, base = marks[bucket], bases[bucket]
+        for i in range(bases[bucket + 1] - base):
+            key = distinct[begin + i] * _BACK_FROM_ODDER
+            key ^= key >> _HALF
+            keys[base + i] = key * _BACK_FROM_ODD
 
 
-def _rank(order: Numbers, start: int, stop: int, ranks: Numbers) -> None:
-    ranks[order[start:stop]] = np.arange(start, stop, dtype=np.uint32)
+@always_compiled
+def _rank(order, start, stop, ranks):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        ranks[np.int64(order[i])] = i
 
 
 @always_compiled
@@ -513,13 +517,11 @@ def number_keys(
     count = int(bases[-1])
     ranks = np.empty(0, np.uint32)
     if ordered:
-        stretches = zip(marks[:-1].tolist(), counts.tolist(), strict=True)
-        found = np.concatenate([distinct[begin : begin + many] for begin, many in stretches])
-        parts = spans(count, threads)
-        together(_gather, [(found[start:stop],) for start, stop in parts])
-        order = sorted_order(found, columns.space, threads)
+        keys = np.empty(count, np.uint64)
+        together(_gather, [(marks, *share, distinct, bases, keys) for share in shares])
+        order = sorted_order(keys, columns.space, threads)
         ranks = np.empty(count, np.uint32)
-        together(_rank, [(order, *part, ranks) for part in parts])
+        together(_rank, [(order, *part, ranks) for part in spans(count, threads)])
     ids = np.empty(columns.entries, np.uint32)
     together(_place, [(marks, *share, entries, locals_, bases, ranks, ids) for share in shares])
     return ids, count

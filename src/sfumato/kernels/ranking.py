@@ -85,8 +85,8 @@ def sorted_order(
     """
     if len(keys) < _FEW:
         return np.argsort(keys, kind="stable").astype(np.uint32)
-    order = np.arange(len(keys), dtype=np.uint32)
-    keys, sorted_keys, sorted_ = keys.copy(), np.empty_like(keys), np.empty_like(order)
+    given, order = keys, np.arange(len(keys), dtype=np.uint32)
+    sorted_keys, sorted_ = np.empty_like(keys), np.empty_like(order)
     parts = spans(len(keys), threads)
     for bits in range(0, (space - 1).bit_length(), _DIGIT_BITS):
         shift = np.uint64(bits)
@@ -102,7 +102,7 @@ def sorted_order(
                 for part, row in zip(parts, places, strict=True)
             ],
         )
-        keys, sorted_keys = sorted_keys, keys
+        keys, sorted_keys = sorted_keys, np.empty_like(keys) if keys is given else keys
         order, sorted_ = sorted_, order
     return order
 
