@@ -7,7 +7,7 @@ of ten million rows has a million groups at most, and a few hundred values a col
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -209,9 +209,9 @@ def _risk_after(
     return risk_of_classes(part.view_of(names).class_sizes, qi=names)
 
 
-def suppressed_cells(part: Solution) -> int:
-    """Cells that show a star among the rows that remain."""
-    return sum(rows["starred"] for rows in touched_rows(part).values())
+def suppressed_cells(touched: Iterable[Mapping[str, Counter[str]]]) -> int:
+    """Cells that show a star among the rows that remain, in all parts."""
+    return sum(rows["starred"] for part in touched for rows in part.values())
 
 
 def touched_rows(part: Solution) -> dict[str, Counter[str]]:
@@ -220,8 +220,8 @@ def touched_rows(part: Solution) -> dict[str, Counter[str]]:
     A star is a star, whether a method leaves nothing of a cell or its tree or set ends there.
     """
     groups = len(part.sizes)
-    found = {}
-    for column in part.problem.qi:
+
+    def found(column: str) -> Counter[str]:
         starred = touched = np.zeros(groups, dtype=bool)
         if column in part.published:
             shown = part.published[column]
@@ -238,10 +238,10 @@ def touched_rows(part: Solution) -> dict[str, Counter[str]]:
         elif column in part.starred:
             touched = starred = part.starred[column][:groups]
         rows = {"blurred": touched & ~starred, "starred": starred}
-        found[column] = Counter(
-            {verb: int(part.sizes[where].sum()) for verb, where in rows.items()}
-        )
-    return found
+        return Counter({verb: int(part.sizes[where].sum()) for verb, where in rows.items()})
+
+    names = part.problem.qi
+    return dict(zip(names, each(found, names, groups * len(names)), strict=True))
 
 
 def in_words(touched: Mapping[str, int], total: int) -> str:
@@ -300,7 +300,7 @@ class PartCosts:
     ) -> PartCosts:
         """From the solutions of one part, given what the whole table holds of each column."""
         lost, bits, before, after, persons = {}, {}, {}, {}, {}
-        touched: dict[str, Counter[str]] = {}
+        touched = [touched_rows(part) for part in parts]
         for part in parts:
             view = part.view
             for name, shown in view.published.items():
@@ -312,17 +312,17 @@ class PartCosts:
                     inside = np.maximum(shown.weight(held[name])[codes], 1.0)
                     bits[name] = float((weight * np.log2(inside)).sum())
                     bits[name] += view.suppressed_rows * float(np.log2(max(rows, 1)))
-            touched |= touched_rows(part)
             for names in part.problem.sets:
                 before[names] = ClassSizes.of_counts(_sizes_before(part, names)).to_dict()
                 after[names] = ClassSizes.of_counts(part.view_of(names).class_sizes).to_dict()
                 if part.problem.person is not None:
                     people = persons_in_classes(part, names)[2]
                     persons[names] = ClassSizes.of_counts(people).to_dict()
-        cells = sum(suppressed_cells(part) for part in parts)
         released = int(parts[0].sizes.sum())
         own = risks(parts) if persons else ()
-        return cls(released, cells, lost, bits, touched, before, after, persons, own)
+        every = {name: rows for part in touched for name, rows in part.items()}
+        cells = suppressed_cells(touched)
+        return cls(released, cells, lost, bits, every, before, after, persons, own)
 
 
 @dataclass(frozen=True, eq=False)

@@ -336,14 +336,15 @@ def group_view(problem: Problem, solution: Solution) -> View:
     The original codes of a view are of no use here and are left zero.
     """
     sizes = solution.sizes if solution.solves is problem else _group_sizes(problem, solution)
-    kept = np.flatnonzero(solution.groups >= 0)
     shown = np.flatnonzero(sizes)
     counts = sizes[shown]
     left_out = problem.rows - int(counts.sum())
     if left_out:
         shown, counts = np.append(shown, -1), np.append(counts, left_out)
     member = np.zeros(len(sizes), dtype=np.int64)  # any piece of each group
-    member[solution.groups[kept]] = kept
+    if not set(problem.qi) <= set(solution.published):
+        kept = np.flatnonzero(solution.groups >= 0)
+        member[solution.groups[kept]] = kept
     entry = member if solution.entry is None else solution.entry[member]
     published = {}
     for name in problem.qi:

@@ -59,7 +59,6 @@ from sfumato.wording import counted
 __all__ = [
     "all_actions",
     "as_released",
-    "column_actions",
     "label_warnings",
     "promises_of",
     "release_of",
@@ -102,6 +101,7 @@ def release_of(
     ]
     if request.key is not None:
         steps += [pseudonym_step(table, n, request.key_of(n)) for n in request.replaced]
+    touched = [touched_rows(part) for part in parts]
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
     release = Release.planned(
@@ -113,11 +113,15 @@ def release_of(
         qi=qi,
         promises=promises_of(request, qi, drop, _linked(request, parts[0], parted)),
         suppressed_rows=max(part.problem.rows - int(part.sizes.sum()) for part in parts),
-        suppressed_cells=sum(suppressed_cells(part) for part in parts),
+        suppressed_cells=suppressed_cells(touched),
         column_actions=all_actions(
             table.columns,
             request,
-            {n: a for part in parts for n, a in column_actions(part).items()},
+            {
+                name: in_words(rows, int(part.sizes.sum()))
+                for part, columns in zip(parts, touched, strict=True)
+                for name, rows in columns.items()
+            },
             dates,
         ),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
@@ -454,12 +458,6 @@ def _cells(codes: CodeArray, values: pa.Array) -> Cells:
     return Cells(codes.astype(smallest_dtype(len(values))), values)
 
 
-def column_actions(part: Solution) -> Mapping[str, str]:
-    """What happened to each quasi-identifier, in a few words."""
-    total = int(part.sizes.sum())
-    return {name: in_words(rows, total) for name, rows in touched_rows(part).items()}
-
-
 def label_warnings(parts: Sequence[Solution]) -> list[str]:
     """Sentences about columns whose values look like labels.
 
@@ -533,7 +531,7 @@ def _number(end: str | None) -> float | None:
 
 def _ends(shown: Published) -> npt.NDArray[np.float64]:
     """The numbers at which the ranges of a column end."""
-    used = shown.labels.take(pa.array(np.unique(shown.codes[shown.codes >= 0])))
+    used = shown.labels.take(pa.array(shown.used))
     ranges = [read_interval(text) for text in used.cast(pa.string()).to_pylist() if text]
     bounds = [_number(end) for one in ranges if one for end in (one.low, one.high)]
     return np.array([number for number in bounds if number is not None])
@@ -555,7 +553,7 @@ def _unusual(name: str, shape: Shape, shown: Published) -> str | None:
     """A set or star that was released in another form than usual."""
     if not isinstance(shape, ValueSets):
         return None
-    covers = shown.leaf_count[np.unique(shown.codes[shown.codes >= 0])]
+    covers = shown.leaf_count[shown.used]
     if shape.everything != "*" and (covers == shape.size).any() and shape.size > 1:
         return (
             f"values of column `{name}` are stars themselves: where any value may stand, the "
@@ -592,8 +590,7 @@ def _own_stars(name: str, shape: Shape, shown: Published, sizes: npt.NDArray[Any
 
 def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:
     """Labels of a tree that are values too, and were released for more than that value."""
-    used = np.unique(shown.codes[shown.codes >= 0])
-    blurred = used[shown.leaf_count[used] > 1]
+    blurred = shown.used[shown.leaf_count[shown.used] > 1]
     labels = shown.labels.take(pa.array(blurred)).unique().drop_null()
     both = pc.sum(pc.is_in(labels, as_text(shape.values))).as_py()
     if not both:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -249,6 +250,13 @@ class Published:
     def leaf_count(self) -> Array:
         """Original values that each entry covers."""
         return (self.high - self.low + 1).astype(np.int64)
+
+    @cached_property
+    def used(self) -> Array:
+        """The entries that some row or group shows, ascending."""
+        there = np.zeros(len(self.labels) + 1, dtype=bool)
+        there[self.codes] = True  # suppressed rows are the last
+        return np.flatnonzero(there[:-1])
 
     def take(self, groups: Any) -> Published:
         """From one entry a group to one entry a row; a negative group is a suppressed row."""

@@ -342,8 +342,9 @@ class _Fit:
     def __init__(self, line: Ranges, low: Array, high: Array, rows: Array) -> None:
         low, high = np.asarray(low, np.int64), np.asarray(high, np.int64)
         shown = high >= low
-        *self._spans, inverse = _distinct(low[shown], high[shown], line.size)
-        self._rows = np.bincount(inverse, np.asarray(rows)[shown], len(self._spans[0]))
+        low, high, inverse = _distinct(low[shown], high[shown], line.size)
+        self._spans = low, high
+        self._rows = np.bincount(inverse, np.asarray(rows)[shown], len(low))
         self._line, self._grids = line, line.finer()
         self.least = float(self._rows @ line.loss(*self._spans))
         self.ends: Ends | None = None

@@ -295,14 +295,20 @@ def scatter(key):  # type: ignore[no-untyped-def]
 
 
 @always_compiled
+def unscatter(key):  # type: ignore[no-untyped-def]
+    """The key that was scattered."""
+    key *= _BACK_FROM_ODDER
+    key ^= key >> _HALF
+    return key * _BACK_FROM_ODD
+
+
+@always_compiled
 def _gather(marks, first, last, distinct, bases, keys):  # type: ignore[no-untyped-def]
     """Bring the scattered keys of some buckets together, and make them the keys again."""
     for bucket in range(first, last):
         begin, base = marks[bucket], bases[bucket]
         for i in range(bases[bucket + 1] - base):
-            key = distinct[begin + i] * _BACK_FROM_ODDER
-            key ^= key >> _HALF
-            keys[base + i] = key * _BACK_FROM_ODD
+            keys[base + i] = unscatter(distinct[begin + i])
 
 
 @always_compiled

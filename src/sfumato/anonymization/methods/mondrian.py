@@ -38,7 +38,7 @@ from sfumato.anonymization.problem import (
     sensitive_of,
     with_ranges,
 )
-from sfumato.budget import each, usable_threads
+from sfumato.budget import each, spans, together, usable_threads
 from sfumato.engines.protocol import usual_dtype
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
@@ -83,9 +83,11 @@ def solve(problem: Problem) -> Solution:
         target=_target(problem),
         entry=entry,
     )
+    threads = problem.budget.threads
     if entry is None:
-        return Solution(found.groups(problem.entries.entries), found.published(problem))
-    return pieced(problem, entry, np.ones(len(entry), dtype=np.int64), found.groups(len(entry)))
+        return Solution(found.groups(problem.entries.entries, threads), found.published(problem))
+    rows = np.ones(len(entry), dtype=np.int64)
+    return pieced(problem, entry, rows, found.groups(len(entry), threads))
 
 
 def _row_blocks(problem: Problem, blocks: Blocks) -> Blocks:
@@ -145,30 +147,30 @@ class Cut:
     ----------
     table
         Position of every entry on every axis, one row an axis, in the order of the groups.
-    index, weights
-        Which piece each place holds, and how many rows that is.
-    ends
-        Where each group ends.
+    index
+        Which piece each place holds.
+    ends, rows
+        Where each group ends, and how many rows it has.
     codes
         For each axis of values without order, the code at each position.
     """
 
     table: Array
     index: Array
-    weights: Array
     ends: Array
+    rows: Array
     codes: dict[str, Array]
 
-    def groups(self, pieces: int) -> Array:
+    def groups(self, pieces: int, threads: int | None) -> Array:
         """Group of each of so many pieces; -1 outside of all blocks."""
         groups = np.full(pieces, -1, dtype=np.int32)
-        numbers = np.arange(len(self.ends), dtype=np.int32)
-        groups[self.index] = np.repeat(numbers, np.diff(self.ends, prepend=0))
+        workers = usable_threads(threads, len(self.index))
+        parts = spans(len(self.ends), workers)
+        together(_place_groups, [(self.index, self.ends, *part, groups) for part in parts])
         return groups
 
     def published(self, problem: Problem) -> dict[str, Published]:
         """What each group shows on each axis: its lowest ancestor, range or set of values."""
-        rows = np.add.reduceat(self.weights, np.append(0, self.ends)[:-1], dtype=np.int64)
 
         def showing(axis: int) -> Published | tuple[Ranges, Array, Array]:
             shape = problem.shapes[problem.qi[axis]]
@@ -184,7 +186,7 @@ class Cut:
 
         cells, threads = self.table.size, problem.budget.threads
         found = each(showing, range(len(problem.qi)), cells, threads)
-        return with_ranges(problem, dict(zip(problem.qi, found, strict=True)), rows)
+        return with_ranges(problem, dict(zip(problem.qi, found, strict=True)), self.rows)
 
     def _sets(self, axis: int, name: str, shape: ValueSets) -> tuple[Array, Array]:
         """The codes of each group, as offsets and members."""
@@ -231,13 +233,12 @@ def cut(
     weights = problem.counts[chosen]
     if entry is not None:
         weights = np.ones(len(chosen), dtype=np.int64)
-    weights = weights.astype(np.int32 if problem.rows < 2**31 else np.int64)
     sensitive = sensitive_of(problem).T if everything else sensitive_of(problem)[chosen].T
-    ends = _ends_of_groups(
+    ends, rows = _ends_of_groups(
         blocks.starts,
         problem.budget.threads,
         table,
-        weights,
+        weights.astype(np.int32 if problem.rows < 2**31 else np.int64),
         np.ascontiguousarray(sensitive),
         np.zeros(0, dtype=np.int64) if target is None else target[0][chosen].astype(np.int64),
         1 if target is None else target[1],
@@ -250,11 +251,11 @@ def cut(
         _counted(problem, wanted or {}),
         entry is not None,
     )
-    return Cut(table, index, weights, ends, codes)
+    return Cut(table, index, ends, rows, codes)
 
 
 def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
-    """Cut blocks into groups on several cores; returns where groups end.
+    """Cut blocks into groups on several cores; returns where groups end, and their rows.
 
     How a group is cut depends on nothing outside of it, so groups may be cut at the same time once
     the first cuts were made. They lie in the same order whoever cuts them.
@@ -263,7 +264,7 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
     workers = usable_threads(threads, entries)
     if workers > 1:
         for least in (entries // workers, entries // (8 * workers)):
-            starts = np.append(0, _cut_each(starts, workers, least, given))
+            starts = np.append(0, _cut_each(starts, workers, least, given)[0])
     return _cut_each(starts, workers, 0, given)
 
 
@@ -271,7 +272,7 @@ def _cut_each(starts: Array, workers: int, least: int, given: Sequence[Any]) -> 
     """Cut blocks into groups, those of more than `least` entries; several blocks at a time."""
     runs = runs_of_blocks(starts, workers)
     ends = each(lambda run: _cut_blocks(run, least, *given), runs, int(starts[-1]), workers)
-    return np.concatenate(ends)
+    return np.concatenate(ends, axis=1)
 
 
 def runs_of_blocks(starts: Array, threads: int | None, work: int = 1) -> list[Array]:
@@ -690,20 +691,21 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     wanted,
     relaxed,
 ):
-    """Cut every block until no cut is allowed; returns where groups end, in the moved order.
+    """Cut every block until no cut is allowed.
 
-    `starts` are the blocks' first entries and the end; groups of at most `least` entries are left
-    for another time. `table` has one row a column; `sets` says which columns show the values that a
-    group holds, not the range they span; `mix` the weights of spread, priority and gain in the
-    score of an axis (Xiong & Rangachari, section 4.4). Relaxed cuts of lines halve a group exactly
-    and need entries of one row each.
+    Returns where groups end, in the moved order, and below that their rows. `starts` are the
+    blocks' first entries and the end; groups of at most `least` entries are left for another time.
+    `table` has one row a column; `sets` says which columns show the values that a group holds, not
+    the range they span; `mix` the weights of spread, priority and gain in the score of an axis
+    (Xiong & Rangachari, section 4.4). Relaxed cuts of lines halve a group exactly and need entries
+    of one row each.
     """
     # One long loop on purpose: most groups are small, and handing the axes to a function for each
     # of them (scoring, choosing, moving) costs 5 to 30 % of the whole.
     columns = table.shape[0]
     entries = starts[-1] - starts[0]
     rows = _total(weights[starts[0] : starts[-1]])
-    ends = np.empty(min(entries, rows // max(1, rules.k)) + starts.shape[0], np.int64)
+    ends = np.empty((2, min(entries, rows // max(1, rules.k)) + starts.shape[0]), np.int64)
     groups = 0
     widest = 1
     for c in range(columns):
@@ -801,7 +803,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                     chosen, cut = axis, at
                     break
             if chosen < 0:
-                ends[groups] = end
+                ends[0, groups], ends[1, groups] = end, total
                 groups += 1
                 continue
             side = goes_left[: end - begin]
@@ -819,7 +821,15 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
             stack[depth, 0], stack[depth, 1] = middle, end
             stack[depth + 1, 0], stack[depth + 1, 1] = begin, middle
             depth += 2
-    return ends[:groups]
+    return ends[:, :groups]
+
+
+@compiled(most=1 << 18)
+def _place_groups(index, ends, first, last, groups):  # type: ignore[no-untyped-def]
+    """Give the pieces of some groups their number."""
+    for group in range(first, last):
+        for i in range(ends[group - 1] if group else 0, ends[group]):
+            groups[index[i]] = group
 
 
 @compiled(most=1 << 18)
