@@ -258,12 +258,14 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
     """Cut blocks into groups on several cores; returns where groups end, and their rows.
 
     How a group is cut depends on nothing outside of it, so groups may be cut at the same time once
-    the first cuts were made. They lie in the same order whoever cuts them.
+    the first cuts were made. They lie in the same order whoever cuts them. First come cuts into one
+    part a thread, or a few more: halves are never quite equal, and cutting the larger one again
+    would leave the other cores idle for longer than its surplus.
     """
     entries = int(starts[-1])
     workers = usable_threads(threads, entries)
     if workers > 1:
-        for least in (entries // workers, entries // (8 * workers)):
+        for least in (2 * entries // (workers + 1), entries // (32 * workers)):
             starts = np.append(0, _cut_each(starts, workers, least, given)[0])
     return _cut_each(starts, workers, 0, given)
 
