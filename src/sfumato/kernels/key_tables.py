@@ -525,6 +525,7 @@ def number_keys(
     if ordered:
         keys = np.empty(count, np.uint64)
         together(_gather, [(marks, *share, distinct, bases, keys) for share in shares])
+        del scattered, distinct  # sorting takes as much
         order = sorted_order(keys, columns.space, threads)
         ranks = np.empty(count, np.uint32)
         together(_rank, [(order, *part, ranks) for part in spans(count, threads)])
