@@ -30,7 +30,7 @@ __all__ = [
     "translate",
 ]
 
-_DIGIT_BITS = 11
+_DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
 _FEW = 1 << 14
 """Below this many keys a comparison sort is quicker."""
