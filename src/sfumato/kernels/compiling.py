@@ -232,6 +232,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Numba's own, keeping what it compiles: beside the package, or where that can be written."""
     import numba
 
+    _without_linear_algebra()
     options = {"no_cfunc_wrapper": True, **options}  # an eighth less to compile; C calls no loop
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -246,6 +247,26 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             return _once_for_all(numba.njit(cache=True, **options)(function))
 
     return decorate
+
+
+@cache
+def _without_linear_algebra() -> None:
+    """Load what numba compiles with, but for scipy's linear algebra.
+
+    Numba looks whether that is there, for the covariances of loops that ask for some. None does,
+    and looking takes a quarter of the time in which compiled loops are loaded.
+    """
+    from numba.np import linalg
+
+    def missing() -> None:
+        raise ImportError
+
+    looking = linalg.ensure_blas
+    linalg.ensure_blas = missing
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        linalg.ensure_blas = looking
 
 
 def _once_for_all(dispatcher: Any) -> Any:
