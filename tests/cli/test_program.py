@@ -182,6 +182,30 @@ def test_interrupted_work_leaves_nothing_behind(tmp_path, number, code):
     assert os.listdir(tmp_path) == []
 
 
+def test_the_code_is_that_of_the_signal_wherever_it_comes(people, tmp_path):
+    """Libraries make functions from text, and Python remembers a signal that came meanwhile."""
+    (tmp_path / "program.py").write_text("""
+import signal
+from sfumato import cli
+from sfumato.quasi import measure
+
+def interrupted(*_, **__):
+    exec("signal.raise_signal(signal.SIGTERM)")
+
+measure.measure = interrupted
+cli._say("what is said is made by such a library, too")
+cli.main()
+""")
+    ended = subprocess.run(
+        [sys.executable, "-m", "program", "measure", people.resolve()],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.stderr.endswith(b"too\nsfumato: Interrupted.\n")
+    assert ended.returncode == 143
+
+
 def test_an_interruption_that_a_library_disguises(monkeypatch, people):
     """Database drivers turn Ctrl-C into errors of their own."""
 

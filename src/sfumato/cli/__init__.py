@@ -206,6 +206,9 @@ def guarded(*, as_json: bool) -> Iterator[None]:
         except (Exception, KeyboardInterrupt) as error:
             if signals.received is not None or isinstance(error, KeyboardInterrupt):
                 _say("Interrupted.")
+                # Python remembers a signal that came within an `exec` of some library, and would
+                # die of Ctrl-C at its end, whichever it was; until the next one.
+                exec("")
                 raise typer.Exit(128 + (signals.received or signal.SIGINT)) from None
             known = _known(error)
             if known is None and os.environ.get("SFUMATO_DEBUG"):
