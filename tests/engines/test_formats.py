@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines import writing
+from sfumato.engines import staging, writing
 from sfumato.engines.writing import Writer, format_of, marked_as_labels
 from sfumato.errors import ParameterError
 
@@ -71,6 +72,33 @@ def test_labels_are_the_same_bytes_however_they_come(tmp_path, monkeypatch, grou
     read = pq.read_table(tmp_path / "read.parquet")
     assert read.column("age").to_pylist() == plain.to_pylist()
     assert read.schema.equals(pa.schema([("age", pa.string()), ("n", WHEN)]), True)
+    of_group = pq.read_metadata(tmp_path / "read.parquet").row_group(0)
+    assert [of_group.column(at).is_stats_set for at in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.arrow", "out.csv"])
+def test_rows_are_packed_in_a_thread_of_their_own(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(writing, "_GROUP", 100)
+    threads: dict[str, set[str]] = {"_fitted": set(), "pack": set()}
+    for method, seen in threads.items():
+        whole = getattr(Writer, method)
+
+        def watched(writer, rows, whole=whole, seen=seen):
+            seen.add(threading.current_thread().name)
+            return whole(writer, rows)
+
+        monkeypatch.setattr(Writer, method, watched)
+    schema = pa.schema([marked_as_labels(pa.field("age", pa.string())), ("n", pa.int64())])
+    rows = pa.table({"age": [f"{n % 7}" for n in range(950)], "n": range(950)}, schema)
+    written = []
+    for cores in (1, 3):
+        batches = rows.to_batches(max_chunksize=130)
+        with Writer(schema, str(tmp_path / name)) as writer:
+            staging._write_all(writer, batches, cores)
+            written.append(writer.finish().read_bytes())
+        apart = threads["pack"] - threads["_fitted"]
+        assert len(apart) == (cores > 1)
+    assert written[0] == written[1]
 
 
 def test_long_texts_of_a_dictionary_are_written_out_some_at_a_time(tmp_path, monkeypatch):

@@ -43,6 +43,15 @@ def test_importing_loads_no_compiler():
     assert run(code) == "False"
 
 
+def test_loading_compiled_loops_loads_no_linear_algebra():
+    code = (
+        "import sys, numpy as np; from sfumato.kernels.ranking import translate; "
+        "print(translate(np.ones(1 << 18, np.uint8), np.arange(2))[-1], "
+        "'numba' in sys.modules, 'scipy.linalg' in sys.modules)"
+    )
+    assert run(code) == "1 True False"
+
+
 def test_small_tables_load_no_compiler(tmp_path):
     code = (
         "import sys, sfumato as sf; table = sf.table(sys.argv[1]); "
