@@ -230,9 +230,10 @@ def cut(
     everything = entry is None and len(chosen) == problem.entries.entries and blocks.count <= 1
     table, codes = _positions(problem, None if everything else chosen)
     axes = axes_of(problem)
-    weights = problem.counts[chosen]
     if entry is not None:
         weights = np.ones(len(chosen), dtype=np.int64)
+    else:
+        weights = problem.counts if everything else problem.counts[chosen]
     sensitive = sensitive_of(problem).T if everything else sensitive_of(problem)[chosen].T
     ends, rows = _ends_of_groups(
         blocks.starts,
