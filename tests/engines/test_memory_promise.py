@@ -14,15 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.feather as feather
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
 from sfumato.anonymization import verb
 from sfumato.anonymization.request import Request
+from sfumato.engines.encoding import _Dictionaries
+from sfumato.engines.foreign import FOREIGN, write_foreign
+from sfumato.engines.protocol import column_of
 from sfumato.engines.staging import WrittenFile
 from sfumato.engines.writing import format_of
-from sfumato.errors import EngineError
+from sfumato.errors import EngineError, SourceError
 from sfumato.utility import compare
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -357,6 +361,120 @@ def test_as_many_long_texts_are_looked_at_as_fit(
     sf.scan(opened)
     assert drawn[-1].num_rows == 2_000
     opened.close()
+
+
+def test_rows_of_other_programs_do_not_stay_beside_the_work(tmp_path: Path) -> None:
+    """What was read whole is laid aside, and answers are the same."""
+    rows = pq.read_table(people(tmp_path / "people.parquet", 60_000))
+    path = tmp_path / "people.orc"
+    orc.write_table(rows, path)
+    plain = sf.table(path, engine="memory")
+    before = pa.total_allocated_bytes()
+    limited = sf.table(path, budget=sf.Budget(memory=24 << 20), engine="duckdb")
+    assert pa.total_allocated_bytes() - before < rows.nbytes / 8
+    assert limited.fingerprint() == plain.fingerprint()
+    assert limited.schema == plain.schema
+    columns = ["age", "job", "income"]
+    assert limited.class_sizes(columns) == plain.class_sizes(columns)
+    copied = [batch.cast(rows.schema) for batch in limited.batches()]
+    assert pa.Table.from_batches(copied).equals(rows)
+    limited.close()
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta", "xpt", "orc", "db", "avro"])
+def test_rows_of_other_programs_that_would_not_fit_are_refused(tmp_path: Path, ending: str) -> None:
+    """Numbers of statistics programs, and long texts, take several times their bytes."""
+    rows, random = 20_000, np.random.default_rng(2)
+    if ending in ("sav", "dta", "xpt"):
+        table, least = pa.table({f"n{at}": random.normal(size=rows) for at in range(5)}), 5 * 40
+    else:
+        texts = pq.read_table(letters(tmp_path / "letters.parquet", rows, 1, 200))
+        table, least = texts.select(["text0"]), 2 * 200
+    kind = next(name for name, one in FOREIGN.items() if ending in one.endings)
+    path = tmp_path / f"people.{ending}"
+    write_foreign(kind, table, path, "people")
+    with pytest.raises(SourceError, match="memory"):
+        sf.table(path, budget=sf.Budget(memory=rows * least))
+    assert sf.table(path, budget=sf.Budget(memory=4 * rows * least)).rows == rows
+
+
+def test_a_group_of_rows_that_does_not_fit_is_cut(tmp_path: Path) -> None:
+    """DuckDB would hold all that is stored of one."""
+    path = letters(tmp_path / "letters.parquet", 40_000, 1, 2_000)
+    pq.write_table(pq.read_table(path), path, use_dictionary=False, compression="none")
+    opened = sf.table(path, engine="duckdb", budget=sf.Budget(memory=64 << 20))
+    assert opened.class_sizes(["text0"]).classes == 40_000
+    opened.close()
+
+
+def wide(path: Path, rows: int, columns: int) -> pa.Table:
+    """A table of many columns, numbers and few texts, in one group of rows."""
+    random = np.random.default_rng(4)
+    table = pa.table(
+        {
+            f"c{at}": random.integers(0, 1000, rows)
+            if at % 5
+            else pa.array(["x", "y", None]).take(random.integers(0, 3, rows))
+            for at in range(columns)
+        }
+    )
+    pq.write_table(table, path)
+    return table
+
+
+def test_wide_tables_are_copied_some_columns_after_the_others(tmp_path: Path) -> None:
+    rows = wide(tmp_path / "wide.parquet", 5_000, 60)
+    opened = sf.table(tmp_path / "wide.parquet", budget=sf.Budget(memory=2 << 20), engine="duckdb")
+    source: Any = opened.engine.source
+    assert max(len(batch.schema) for batch in source.to_copy()) == 60
+    assert pa.Table.from_batches(batch.cast(rows.schema) for batch in source.batches()).equals(rows)
+    assert source._copied.path is not None
+    assert opened.class_sizes(["c1", "c5"]).rows == 5_000
+    opened.close()
+    plenty: Any = sf.table(tmp_path / "wide.parquet", budget=sf.Budget(memory=1 << 30))
+    assert next(iter(plenty.batches())).num_rows == 5_000
+    assert plenty.engine.source._copied is None
+
+
+def test_rows_of_too_many_columns_are_refused_before_work_starts(tmp_path: Path) -> None:
+    wide(tmp_path / "wide.parquet", 200, 1_000)
+    budget = sf.Budget(memory=256 << 20)
+    opened = sf.table(tmp_path / "wide.parquet", budget=budget, engine="duckdb")
+    told = r"rows of 1,000 columns take about \d+ MiB out of core, more than the 256 MiB allowed"
+    with pytest.raises(EngineError, match=told):
+        sf.scan(opened, budget=budget)
+    with pytest.raises(EngineError, match=told):
+        sf.anonymize(opened, qi=["c1"], k=2, rows_are_people=True, budget=budget)
+    with pytest.raises(EngineError, match=told):
+        sf.mask(opened, beta=0.5, budget=budget)
+    assert sf.measure(opened, ["c0", "c5"], budget=budget).rows == 200
+    opened.close()
+
+
+def test_wide_releases_are_written_in_smaller_groups(tmp_path: Path) -> None:
+    wide(tmp_path / "wide.parquet", 30_000, 320)
+    sf.anonymize(
+        tmp_path / "wide.parquet", qi=["c0"], k=2, rows_are_people=True,
+        output=tmp_path / "release.parquet",
+    )  # fmt: skip
+    metadata = pq.read_metadata(tmp_path / "release.parquet")
+    assert metadata.row_group(0).num_rows == 131_072 // 10
+
+
+def test_texts_of_a_group_of_rows_are_held_once() -> None:
+    """Arrow's dictionary grows from batch to batch, and comes with each."""
+    names = pa.array([None, *(f"person {at:04}" for at in range(2_999))])
+    encoder: Any = _Dictionaries(column_of("name", pa.string()))
+    for end in range(1_000, 3_001, 1_000):
+        indices = pa.array(np.arange(end - 1_000, end), pa.int32())
+        encoder.add(pa.DictionaryArray.from_arrays(indices, names[:end]))
+    other = pa.DictionaryArray.from_arrays(pa.array([1, None], pa.int32()), names[1_000:1_002])
+    encoder.add(other)
+    assert [len(one) for one in encoder.dictionaries] == [3_000, 2]
+    codes, values = encoder.finish()
+    assert values.take(pa.array(codes)).equals(
+        pa.concat_arrays([names, names[1_001:1_002], names[:1]])
+    )
 
 
 def test_long_texts_of_an_arrow_file_are_counted_before_it_is_read(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path, check_place
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource
-from sfumato.tables.open import roomy
+from sfumato.tables.open import refuse_too_wide, roomy
 from sfumato.tables.source import is_pandas, is_polars
 from sfumato.utility import certainty_penalty
 
@@ -155,6 +155,7 @@ def anonymize(
     with _one_moment(opened):
         request = request.opened(opened, budget)
         opened = _with_room(opened, request, budget)
+        refuse_too_wide(opened, writing=True)
         refuse_too_large(opened, request, budget)
         if asks_sql(opened.engine) and opened.rows > WORTH_COUNTING:
             opened.engine.count_values(opened.columns, request.seed, budget)

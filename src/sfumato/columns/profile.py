@@ -25,6 +25,7 @@ from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import TEXT_COPIES, Codes, asks_sql
 from sfumato.errors import BudgetError, spell
 from sfumato.tables import Table
+from sfumato.tables.open import refuse_too_wide
 
 __all__ = [
     "Profile",
@@ -67,6 +68,7 @@ def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
     """Count every column and take a uniform sample of rows."""
     if table.engine.capabilities.coded:
         return _look_in_memory(table, seed, budget)
+    refuse_too_wide(table, writing=False)
     rows = table.rows
     nulls = table.engine.null_counts(table.columns)
     facts = []

@@ -43,6 +43,13 @@ _MEMORY_OF_THE_REST = 288 * _MEGABYTE
 _MEMORY_OF_WRITING = 416 * _MEGABYTE
 """The same while a release is written: its rows are read, recoded and packed at the same time."""
 
+_CONVERTED = 16
+"""Share of a limit that rows take which are held, or written together, in other types: 1/16."""
+_COLUMN = 6 * 8 * 2048
+"""Bytes that a column takes in the steps of a statement that moves rows, measured."""
+_CELLS, _FEWEST = 16 * BATCH_ROWS, 2048
+"""Cells of a batch, and rows of one, where memory is limited: of wide tables few rows pass by."""
+
 
 def connect(folder: PrivateFolder, **limits: str | int) -> duckdb.DuckDBPyConnection:
     """A database in memory that loads nothing from elsewhere and spills into a private folder."""
@@ -100,6 +107,8 @@ class DuckDB:
         self.memory = memory
         self.threads = threads
         self._source = source
+        if memory is not None:
+            source.memory = memory
         self._folder: PrivateFolder | None = None
         self._spool: Spool | None = None
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -159,7 +168,7 @@ class DuckDB:
             settings: dict[str, str | int] = {}
             threads = self.threads
             if self.memory is not None:
-                limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 3, _LEAST_OF_DUCKDB)
+                limit = self._limit(self.memory, writing=False)
                 settings["memory_limit"] = f"{limit // _MEGABYTE}MiB"
                 most = max(1, limit // _MEMORY_OF_A_THREAD)
                 threads = most if threads is None else min(threads, most)
@@ -169,6 +178,31 @@ class DuckDB:
                 self._connection = connect(self._folder, **settings)
                 self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection
+
+    @staticmethod
+    def _limit(memory: int, *, writing: bool) -> int:
+        """Bytes that DuckDB may count of a limit."""
+        if writing:
+            return max(memory - _MEMORY_OF_WRITING, memory // 5, _LEAST_OF_DUCKDB)
+        return max(memory - _MEMORY_OF_THE_REST, memory // 3, _LEAST_OF_DUCKDB)
+
+    def check_width(self, columns: int, *, writing: bool) -> None:
+        """Refuse rows of so many columns that it could not move a few thousand of them at a time.
+
+        Every step of a statement holds as many, so that nothing can be laid aside.
+        """
+        if self.memory is None:
+            return
+        needed, limit = _COLUMN * columns, self._limit(self.memory, writing=writing)
+        if needed > limit:
+            whole = needed + (_MEMORY_OF_WRITING if writing else _MEMORY_OF_THE_REST)
+            raise EngineMemoryError(
+                f"rows of {columns:,} columns take about {whole >> 20:,} MiB out of core, more "
+                f"than the {self.memory >> 20:,} MiB allowed",
+                where=self.name,
+                remedy=f"Allow more memory (e.g. {spell('memory', '2GB')}), or leave columns out "
+                f"({spell('exclude', 'a,b')}).",
+            )
 
     def give_back(self) -> None:
         """Let the system have what DuckDB keeps for later, up to half of its limit.
@@ -205,7 +239,8 @@ class DuckDB:
             )
             for batch in self._source.batches()
         )
-        self._spool = Spool.of(schema, converted, memory=(self.memory or 1 << 30) // 4)
+        held = 1 << 28 if self.memory is None else self.memory // _CONVERTED
+        self._spool = Spool.of(schema, converted, held)
         return self._spool
 
 
@@ -231,6 +266,8 @@ class _Session:
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
         relation = self._database.opened().sql(sql.text(statement, _DIALECT))
+        if self._database.memory is not None:
+            rows = min(rows, max(_FEWEST, _CELLS // max(len(columns), 1)))
         try:
             with self._database.guarded(), relation.to_arrow_reader(rows) as reader:
                 for batch in reader:
@@ -262,8 +299,7 @@ class _Session:
         if self._database.memory is not None:
             give_back()  # what Arrow and C keep for later is room that DuckDB takes as its own
         if self._sparing:
-            memory = self._database.memory or 0
-            limit = max(memory - _MEMORY_OF_WRITING, memory // 5, _LEAST_OF_DUCKDB)
+            limit = self._database._limit(self._database.memory or 0, writing=True)
             self._set(memory_limit=f"{limit // _MEGABYTE}MiB")
         if self._one_thread:
             self._set(threads=1)

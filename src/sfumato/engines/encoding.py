@@ -404,7 +404,9 @@ class _Dictionaries:
         if not t.is_dictionary(array.type):
             array = array.cast(compared_type(array.type)).dictionary_encode()
         dictionary = array.dictionary.cast(compared_type(array.type))
-        if self.last is None or not dictionary.equals(self.last):
+        if self._continues(dictionary):
+            self._continue(dictionary)
+        elif self.last is None or not dictionary.equals(self.last):
             self.last = dictionary
             self.dictionaries.append(dictionary)
             self.occurs.append(np.zeros(len(dictionary) + 1, np.bool_))
@@ -416,6 +418,20 @@ class _Dictionaries:
         numbers = np.empty(len(indices), smallest_dtype(len(dictionary) + 1))
         number_indices(stored_cells(indices), valid_cells(indices), self.occurs[-1], numbers)
         self.numbers.keep(numbers)
+
+    def _continues(self, dictionary: pa.Array) -> bool:
+        """Whether a dictionary begins with the last one: within a group of rows it only grows."""
+        known = self.last
+        if known is None or len(dictionary) <= len(known) or self.dictionaries[-1] is not known:
+            return False
+        return bool(dictionary[: len(known)].equals(known))
+
+    def _continue(self, dictionary: pa.Array) -> None:
+        """Hold a dictionary in place of the last one, with which it begins."""
+        self.dictionary_bytes += dictionary.nbytes - self.dictionaries[-1].nbytes
+        self.last = self.dictionaries[-1] = dictionary
+        more = np.zeros(len(dictionary) + 1 - len(self.occurs[-1]), np.bool_)
+        self.occurs[-1] = np.concatenate([self.occurs[-1], more])
 
     def _merge(self) -> None:
         """Hold values once that many dictionaries repeat: each group of a file has its own."""

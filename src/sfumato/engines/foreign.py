@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -187,10 +187,12 @@ def _in_our_words(title: str, name: str) -> Iterator[None]:
 
 
 _IN_PARTS = "Export it as Parquet or CSV, which are read in parts, or give more memory."
-_CELL = 100
-"""Bytes that a cell takes as a Python value, about."""
-_NUMBER = 24
-"""Bytes that a number takes, read and then compared with others."""
+_CELL, _LETTER = 100, 4
+"""Bytes that a cell takes as a Python value, about, and every letter of it until it is a column."""
+_NUMBER = 80
+"""Bytes that a number of a statistics program takes until it is a column, measured."""
+_COPIES = 3
+"""How many times the bytes of a column Arrow takes to read it."""
 _OBJECTS = 25
 """Bytes that a byte of JSON takes as Python values, about."""
 _LARGEST_BOOK = 2 << 30
@@ -226,26 +228,40 @@ def _check_memory(needed: float) -> None:
         )
 
 
-Row = TypeVar("Row", bound=Sized)
+Row = TypeVar("Row", bound=Collection[Any])
 
 
 def _that_fit(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows, as long as there is memory to hold them."""
-    room, said = _room()
-    cells = 0
+    """Rows, as long as there is memory to hold them; letters count where it is limited."""
+    (room, said), limited = _room(), _given.get() is not None
+    held = 0
     for row in rows:
-        cells += 1 + len(row)
-        if cells * _CELL > room:
+        held += _CELL * (1 + len(row))
+        if limited:
+            cells: Iterable[Any] = row.values() if isinstance(row, dict) else row
+            held += _LETTER * sum(len(c) for c in cells if isinstance(c, (str, bytes)))
+        if held > room:
             raise SourceError(f"its rows need more memory than there is: {said}", remedy=_IN_PARTS)
         yield row
+
+
+_SOME = 1 << 14
+"""Cells that are Python values at the same time."""
 
 
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists and maps as JSON text, since no engine counts them."""
     if not t.is_nested(column.type):
         return column
-    texts = [None if v is None else json.dumps(v, default=str) for v in column.to_pylist()]
-    return pa.chunked_array([pa.array(texts, pa.string())])
+    parts = [
+        [
+            None if v is None else json.dumps(v, default=str)
+            for v in chunk.slice(at, _SOME).to_pylist()
+        ]
+        for chunk in column.chunks
+        for at in range(0, len(chunk), _SOME)
+    ]
+    return pa.chunked_array([pa.array(texts, pa.string()) for texts in parts], pa.string())
 
 
 # Rows as Python values
@@ -476,11 +492,14 @@ def _read_statistics(reader: str, path: Path, part: str | None) -> pa.Table:
 
     read = getattr(pyreadstat, reader)
     _, told = read(str(path), metadataonly=True)
-    widths = [
-        _CELL + told.variable_storage_width[name] if kind == "string" else _NUMBER
+    widths, size = told.variable_storage_width, path.stat().st_size
+    held = [
+        _CELL + _LETTER * widths[name] if kind == "string" else _NUMBER
         for name, kind in told.readstat_variable_types.items()
     ]
-    _check_memory(max((told.number_rows or 0) * sum(widths), 4 * path.stat().st_size))
+    # SAS transport files do not say how many rows they have, and pack none of them.
+    rows = told.number_rows or size // max(sum(widths.values()), 1)
+    _check_memory(max(rows * sum(held), 4 * size))
     columns, meta = read(str(path), output_format="dict")
     arrays = []
     for name, cells in columns.items():
@@ -565,7 +584,7 @@ def _read_sqlite(path: Path, part: str | None) -> pa.Table:
         quoted = '"' + chosen.replace('"', '""') + '"'
         found = database.execute(f"SELECT * FROM {quoted}")
         names = [column[0] for column in found.description]
-        return _table(names, found.fetchall())
+        return _table(names, found)
 
 
 def _tables_in(database: sqlite3.Connection) -> list[str]:
@@ -725,7 +744,13 @@ def _read_orc(path: Path, part: str | None) -> pa.Table:
 
     file = pyarrow.orc.ORCFile(str(path))
     _check_memory(8.0 * file.nrows * len(file.schema))
-    return file.read()
+    stripes: list[pa.RecordBatch] = []
+    held = 0
+    for at in range(file.nstripes):
+        stripes.append(file.read_stripe(at))
+        held += stripes[-1].nbytes
+        _check_memory(_COPIES * held * file.nstripes / (at + 1))
+    return pa.Table.from_batches(stripes, file.schema)
 
 
 def _write_orc(rows: pa.Table, path: Path) -> None:

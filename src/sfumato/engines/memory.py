@@ -50,6 +50,7 @@ from sfumato.engines.recoding import (
     recoded_batch,
     unmatched,
 )
+from sfumato.engines.spool import give_back
 from sfumato.engines.staging import kept_form, stage_batches
 from sfumato.engines.writing import format_of
 from sfumato.errors import BudgetError
@@ -459,6 +460,8 @@ class MemoryEngine:
             else:
                 found = encode_batches(self.source.batches(missing), wanted, rows=rows, **limits)
         arrays, values, length = found
+        if self.memory is not None:
+            give_back()
         self._rows = length
         self._encoded.update(zip(missing, zip(arrays, values, strict=True), strict=True))
 

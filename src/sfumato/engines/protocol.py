@@ -122,6 +122,8 @@ class Source(Protocol):
 
     name: str
     """As the user wrote it; it appears in messages."""
+    memory: int | None
+    """Bytes that all work on the rows may take, if there is a limit; their engine says so."""
 
     @property
     def paths(self) -> Sequence[Path]:

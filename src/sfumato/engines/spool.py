@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow.parquet as pq
 
-__all__ = ["PrivateFolder", "Spool", "allow", "give_back", "text_as_dictionary"]
+__all__ = ["PrivateFolder", "Spool", "allow", "batch_rows", "give_back", "text_as_dictionary"]
 
 _ROW_GROUP = 8 * BATCH_ROWS
-_ROW_GROUP_BYTES = 1 << 26
+_ROW_GROUP_BYTES, _LEAST_GROUP = 1 << 26, 1 << 20
+_FEW_ROWS = 1024
 
 
 def allow(connection: duckdb.DuckDBPyConnection, paths: Iterable[str | Path]) -> None:
@@ -66,7 +67,8 @@ class Spool:
     schema
         Schema of the batches.
     memory
-        Bytes to hold in memory before turning to a temporary Parquet file.
+        Bytes to hold in memory before turning to a temporary Parquet file, and, up to a limit, in
+        each of its groups of rows.
 
     Examples
     --------
@@ -79,10 +81,12 @@ class Spool:
 
     def __init__(self, schema: pa.Schema, memory: int) -> None:
         self.schema = schema
-        self.rows = 0
+        self.rows = self.text_bytes = 0
+        self._text = text_as_dictionary(schema)
         self.path: Path | None = None
         self._closed = False
         self._memory = memory
+        self._group = min(_ROW_GROUP_BYTES, max(memory, _LEAST_GROUP))
         self._bytes = 0
         self._held: list[pa.RecordBatch] = []
         self._folder: PrivateFolder | None = None
@@ -108,12 +112,13 @@ class Spool:
         """Add rows at the end."""
         self._held.append(batch)
         self._bytes += batch.nbytes
+        self.text_bytes += sum(batch.column(name).nbytes for name in self._text)
         self.rows += batch.num_rows
         if self._writer is None and self._bytes > self._memory:
             self._start_file()
         if self._writer is not None and (
             sum(b.num_rows for b in self._held) >= _ROW_GROUP
-            or sum(b.nbytes for b in self._held) >= _ROW_GROUP_BYTES
+            or sum(b.nbytes for b in self._held) >= self._group
         ):
             self._flush()
 
@@ -146,7 +151,8 @@ class Spool:
 
         text = text_as_dictionary(self.schema)
         with pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=False) as file:
-            for batch in file.iter_batches(rows, columns=names):
+            few = batch_rows(rows, len(names), self._group)
+            for batch in file.iter_batches(few, columns=names):
                 yield _as_spooled(batch, names, self.schema)
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
@@ -183,9 +189,9 @@ class Spool:
     def _flush(self) -> None:
         if self._held:
             assert self._writer is not None
-            self._guarded(
-                self._writer.write_table, pa.Table.from_batches(self._held, self.schema), _ROW_GROUP
-            )
+            held = pa.Table.from_batches(self._held, self.schema)
+            fit = held.num_rows * self._group // max(held.nbytes, 1)  # one batch may be large
+            self._guarded(self._writer.write_table, held, min(_ROW_GROUP, max(fit, 1)))
             self._held.clear()
 
     def _guarded(self, act: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -220,6 +226,17 @@ def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> p
         array, wanted = batch.column(name), plain(schema.field(name).type)
         arrays.append(array if plain(array.type) == wanted else array.cast(wanted))
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def batch_rows(rows: int, columns: int, size: int = _ROW_GROUP_BYTES) -> int:
+    """Rows of a batch: of wide tables fewer than were asked for, so that they pass by in parts.
+
+    Examples
+    --------
+    >>> batch_rows(131_072, 12), batch_rows(131_072, 2_000)
+    (131072, 4194)
+    """
+    return min(rows, max(_FEW_ROWS, size // (8 * max(columns, 1))))
 
 
 def give_back() -> None:

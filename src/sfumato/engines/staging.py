@@ -30,7 +30,7 @@ from sfumato.engines.protocol import (
     TextForm,
     column_of,
 )
-from sfumato.engines.spool import PrivateFolder, Spool, allow, text_as_dictionary
+from sfumato.engines.spool import PrivateFolder, Spool, allow, batch_rows, text_as_dictionary
 from sfumato.engines.writing import (
     ONE_COLUMN_NULL,
     FileFormat,
@@ -336,6 +336,8 @@ _BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 30
 class WrittenFile:
     """A file of known format and schema, as a `Source`."""
 
+    memory: int | None = None
+
     def __init__(
         self,
         path: Path,
@@ -397,7 +399,8 @@ class WrittenFile:
             allow(connection, [self.path])
             return connection.read_parquet(str(self.path))
         if self._spool is None:
-            self._spool = Spool.of(self.arrow_schema, map(self._declared, self.batches()))
+            held = 1 << 26 if self.memory is None else min(1 << 26, self.memory // 16)
+            self._spool = Spool.of(self.arrow_schema, map(self._declared, self.batches()), held)
         return self._spool.relation(connection)
 
     def fingerprint(self) -> str:
@@ -417,6 +420,7 @@ class WrittenFile:
         import pyarrow.parquet as pq
 
         text, several = text_as_dictionary(self.arrow_schema), usable_threads(None) > 1
+        rows = batch_rows(rows, len(names))
         with pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=False) as file:
             for batch in file.iter_batches(rows, columns=names, use_threads=several):
                 yield batch.select(names)

@@ -48,7 +48,8 @@ __all__ = [
     "synced",
 ]
 
-_GROUP = BATCH_ROWS
+_GROUP, _WIDE, _FEWEST = BATCH_ROWS, 32, 1024
+"""Rows of a group up to so many columns, of wider tables as many cells, and rows at least."""
 _GROUP_TEXT = 1 << 24
 """Rows of a row group or record batch in the file, and bytes of text after which none follows."""
 _PAGE = 1 << 10
@@ -322,10 +323,11 @@ class Writer:
         if self._file is None:
             yield self._held.pop()
             return
-        if not all_ and self._waiting < _GROUP and self._waiting_text < _GROUP_TEXT:
+        group = min(_GROUP, max(_FEWEST, _WIDE * _GROUP // max(len(self.schema), 1)))
+        if not all_ and self._waiting < group and self._waiting_text < _GROUP_TEXT:
             return
         table = pa.Table.from_batches(self._held, self._stored)
-        while rows := _group_rows(table, all_=all_):
+        while rows := _group_rows(table, group, all_=all_):
             yield _copied(table.slice(0, rows))
             table = table.slice(rows)
         self._held = table.to_batches()
@@ -459,15 +461,15 @@ def _ends(batch: pa.RecordBatch) -> list[int]:
     return sorted({*(np.searchsorted(summed, whole) + 1).tolist(), batch.num_rows})
 
 
-def _group_rows(table: pa.Table, *, all_: bool) -> int:
+def _group_rows(table: pa.Table, group: int, *, all_: bool) -> int:
     """Rows of the group that comes first; 0 if more may belong to it."""
-    first = table.slice(0, _GROUP)
+    first = table.slice(0, group)
     if _text_bytes(first) >= _GROUP_TEXT:
         lengths = [pc.binary_length(c) for c in first.columns if _of_any_length(c.type)]
         summed = np.cumsum(sum(pc.fill_null(one, 0).to_numpy() for one in lengths))
         if summed[-1] >= _GROUP_TEXT:
             return int(np.searchsorted(summed, _GROUP_TEXT)) + 1
-    return first.num_rows if all_ or first.num_rows == _GROUP else 0
+    return first.num_rows if all_ or first.num_rows == group else 0
 
 
 def _copied(table: pa.Table) -> pa.RecordBatch:

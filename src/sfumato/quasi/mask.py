@@ -45,6 +45,7 @@ from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import check_place
 from sfumato.release.promise import RatioAtMost, WithoutColumns
 from sfumato.tables import Table, table
+from sfumato.tables.open import refuse_too_wide
 from sfumato.wording import counted
 
 __all__ = [
@@ -484,6 +485,7 @@ def plan_mask(
         raise InputError(
             "the table has no rows to publish", where=opened.name, remedy="Name one that has rows."
         )
+    refuse_too_wide(opened, writing=True)
     worth = column_weights(opened, weights)
     names = opened.columns
     pinned = [names.index(name) for name in opened.require(must_publish)]

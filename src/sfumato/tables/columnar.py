@@ -6,10 +6,11 @@ comes as the IPC file format (also called Feather) and as the IPC stream format.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from sfumato.budget import usable_threads
 from sfumato.engines.protocol import BATCH_ROWS, column_of
-from sfumato.engines.spool import PrivateFolder, allow, text_as_dictionary
+from sfumato.engines.spool import PrivateFolder, Spool, allow, batch_rows, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.tables.source import (
     BaseSource,
@@ -258,6 +259,7 @@ class ParquetSource(BaseSource):
         )
         self._arrow_schema = pa.schema([(column.name, column.type) for column in self._schema])
         self._native = all(plain_type(type_) == type_ for type_ in shown)
+        self._sizes: dict[float, dict[str, int]] = {}
 
     def row_count(self) -> int:
         """Number of rows, from the files' footers."""
@@ -284,6 +286,12 @@ class ParquetSource(BaseSource):
 
         several = usable_threads(None) > 1
         names = self._names if columns is None else list(columns)
+        if self.memory is not None:
+            sizes = self._column_bytes(_BUFFER)
+            if len(names) > 1 and sum(sizes[name] for name in names) > self.memory // 4:
+                yield from self.copy().batches(names, rows)
+                return
+            rows = batch_rows(rows, len(names), _LONG)
         stored = [name for name in names if name not in self._folders]
         text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
@@ -291,7 +299,12 @@ class ParquetSource(BaseSource):
             few = max(1, min(rows, int(_LONG // max(sum(long.values()), 1))))
             short = [name for name in text if name not in long]
             try:
-                with pq.ParquetFile(path, read_dictionary=short, pre_buffer=False) as file:
+                with pq.ParquetFile(
+                    path,
+                    read_dictionary=short,
+                    pre_buffer=False,
+                    buffer_size=0 if self.memory is None else _BUFFER,
+                ) as file:
                     for batch in file.iter_batches(few, columns=stored, use_threads=several):
                         yield self._arranged(batch, names, index)
             except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
@@ -300,10 +313,14 @@ class ParquetSource(BaseSource):
                 raise _damaged(path, self.name) from error
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """The files as DuckDB scans them, or a copy where types are not its own."""
+        """The files as DuckDB scans them, or a copy.
+
+        That is where types are not its own, and where groups of rows would not fit its memory: it
+        holds what is stored of all columns of one.
+        """
         import duckdb
 
-        if not self._native:
+        if not self._native or not self._fit(connection):
             return super().relation(connection)
 
         def shown(name: str, folder: tuple[str | None, ...]) -> duckdb.Expression:
@@ -325,6 +342,57 @@ class ParquetSource(BaseSource):
             )
             parts.append(files.select(*(shown(name, folder) for name in self._names)))
         return reduce(lambda above, below: above.union(below), parts)
+
+    def to_copy(self) -> Iterator[pa.RecordBatch]:
+        """The rows; of wide tables, some columns after the others are laid aside before."""
+        sizes = self._column_bytes(_BUFFER)
+        most = math.inf if self.memory is None else self.memory // 4
+        slices: list[list[str]] = [[]]
+        held = 0
+        for name in self._names:
+            held += sizes[name]
+            if slices[-1] and held > most:
+                slices.append([])
+                held = sizes[name]
+            slices[-1].append(name)
+        if len(slices) == 1:
+            yield from self.batches()
+            return
+        with ExitStack() as laid_aside:
+            spools = []
+            for names in slices:
+                schema = pa.schema([self._arrow_schema.field(name) for name in names])
+                rows = (batch.cast(schema) for batch in self.batches(names, _FEWEST))
+                spools.append(Spool.of(schema, rows, int(most) // (4 * len(slices))))
+                laid_aside.callback(spools[-1].close)
+            for parts in _in_step([spool.batches(rows=_FEWEST) for spool in spools]):
+                arrays = [array for part in parts for array in part.columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=self._names)
+
+    def _fit(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Whether DuckDB may scan groups of rows as they are."""
+        if self.memory is None:
+            return True
+        ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
+        return sum(self._column_bytes().values()) * int(threads) <= self.memory // 4
+
+    def _column_bytes(self, buffer: float = math.inf) -> dict[str, int]:
+        """What reading a group of rows takes for each column: what is stored and what is unpacked.
+
+        What is stored comes in pieces as large as the buffer. Values of a page are unpacked at a
+        time, and held several times over.
+        """
+        if buffer in self._sizes:
+            return self._sizes[buffer]
+        sizes = self._sizes[buffer] = dict.fromkeys(self._names, 0)
+        for metadata in self._metadata:
+            for group in map(metadata.row_group, range(metadata.num_row_groups)):
+                for part in map(group.column, range(group.num_columns)):
+                    name, stored = part.path_in_schema, min(part.total_compressed_size, buffer)
+                    if name in sizes:
+                        size = int(stored) + _UNPACKED * min(part.total_uncompressed_size, _PAGE)
+                        sizes[name] = max(sizes[name], size)
+        return sizes
 
     def _arranged(self, batch: pa.RecordBatch, names: list[str], index: int) -> pa.RecordBatch:
         """Columns in the order asked for, of the table's types, with those of the folder names."""
@@ -402,6 +470,26 @@ def _long_texts(metadata: pq.FileMetaData, text: Sequence[str]) -> dict[str, flo
             if cells > _INDEX * rows:
                 long[part.path_in_schema] = max(long.get(part.path_in_schema, 0), size / rows)
     return long
+
+
+_BUFFER, _PAGE, _UNPACKED, _FEWEST = 1 << 16, 1 << 20, 3, 1024
+"""Bytes read and bytes unpacked at a time, how many times the latter are held, and few rows."""
+
+
+def _in_step(
+    streams: Sequence[Iterator[pa.RecordBatch]],
+) -> Iterator[list[pa.RecordBatch]]:
+    """Batches of the same rows from streams that cut theirs at different places."""
+    waiting = [batch for stream in streams for batch in islice(stream, 1)]
+    while len(waiting) == len(streams):
+        rows = min(batch.num_rows for batch in waiting)
+        yield [batch.slice(0, rows) for batch in waiting]
+        rest = [batch.slice(rows) for batch in waiting]
+        waiting = [
+            batch
+            for one, stream in zip(rest, streams, strict=True)
+            for batch in ([one] if one.num_rows else islice(stream, 1))
+        ]
 
 
 _LARGEST_CELL = 16 << 20

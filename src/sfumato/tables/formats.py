@@ -19,11 +19,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import pyarrow as pa
 
 from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
-from sfumato.engines.spool import PrivateFolder, allow
+from sfumato.engines.spool import PrivateFolder, allow, give_back
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import similar_names, unreadable
 from sfumato.tables.columnar import ArrowFile, ArrowSource, ParquetSource
-from sfumato.tables.source import StreamSource, TemporarySource, failures_in_our_words, kept
+from sfumato.tables.source import (
+    HELD,
+    StreamSource,
+    TemporarySource,
+    failures_in_our_words,
+    kept,
+)
 from sfumato.tables.text import TextFile
 from sfumato.wording import shown
 
@@ -316,7 +322,17 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
         opening.refuse_text_options(name, FOREIGN[kind].title)
         kind = json_kind(path) if kind == "json" else kind
         rows = read_foreign(kind, path, part, name, opening.memory)
-        return ArrowSource(rows, name, opening.columns, opening.exclude, path)
+        if opening.memory is None or rows.nbytes <= opening.memory // HELD:
+            return ArrowSource(rows, name, opening.columns, opening.exclude, path)
+        held = [rows]
+        source = StreamSource(
+            rows.schema, lambda: held.pop().to_batches(), name, opening.columns, opening.exclude
+        )
+        del rows  # what is left of them is the copy
+        source.paths, source.memory = (path,), opening.memory
+        source.copy()
+        give_back()
+        return source
     if part is not None:
         raise SourceError(
             "a file of this kind has no parts to choose with #",

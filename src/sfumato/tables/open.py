@@ -495,6 +495,8 @@ def embedded_engine(source: Source, engine: str, memory: int | None, threads: in
         Upper limit of threads; None means all cores.
     """
     check_engine(engine)
+    if memory is not None:
+        source.memory = memory
     if engine == "auto":
         if memory is None:
             fits = source.code_bytes() <= available_memory() // 2
@@ -520,6 +522,17 @@ def roomy(opened: Table, size: float, budget: Budget) -> Table:
         return opened
     roomier = embedded_engine(engine.source, "duckdb", budget.memory, budget.threads)
     return Table(roomier, opened.columns)
+
+
+def refuse_too_wide(opened: Table, *, writing: bool) -> None:
+    """Refuse rows with more columns than could be moved within the memory, before work starts."""
+    if opened.engine.kind == "duckdb":
+        from sfumato.engines.duckdb import DuckDB
+        from sfumato.engines.protocol import asks_sql
+
+        assert asks_sql(opened.engine)
+        if isinstance(opened.engine.connection, DuckDB):
+            opened.engine.connection.check_width(len(opened.columns), writing=writing)
 
 
 def check_engine(engine: str) -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import duckdb
 
 __all__ = [
+    "HELD",
     "BaseSource",
     "StreamSource",
     "TemporarySource",
@@ -57,6 +58,10 @@ __all__ = [
 ]
 
 
+HELD = 16
+"""Share of a memory limit that rows may take which are at hand, or pass by together: 1/16."""
+
+
 class BaseSource:
     """What sources have in common; DuckDB scans a copy where it cannot scan the rows themselves.
 
@@ -65,6 +70,7 @@ class BaseSource:
 
     name: str
     paths: Sequence[Path] = ()
+    memory: int | None = None
     held_in_memory: int = 1 << 26
     """Bytes of a copy that stays in memory; a larger one goes to a temporary file."""
     _schema: tuple[Column, ...]
@@ -97,7 +103,9 @@ class BaseSource:
         """The copy, made when it is first needed."""
         if self._copied is None:
             rows = (batch.cast(self._arrow_schema) for batch in self.to_copy())
-            self._copied = Spool.of(self._arrow_schema, rows, self.held_in_memory)
+            held = self.held_in_memory
+            held = held if self.memory is None else min(held, self.memory // HELD)
+            self._copied = Spool.of(self._arrow_schema, rows, held)
         return self._copied
 
     def to_copy(self) -> Iterator[pa.RecordBatch]:
@@ -133,9 +141,14 @@ class StreamSource(BaseSource):
         self._schema = columns_of(self._arrow_schema, name)
         self._read = read
 
+    @property
+    def columns_apart(self) -> bool:
+        """Whether columns are read one by one: those of a copy in a file are."""
+        return self._copied is not None and self._copied.path is not None
+
     def code_bytes(self) -> int:
-        """About how much memory the codes take; a stream must be read to know."""
-        return 4 * self.copy().rows * len(self._schema)
+        """About how much memory the codes and texts take; a stream must be read to know."""
+        return 4 * self.copy().rows * len(self._schema) + self.copy().text_bytes
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -198,6 +211,15 @@ class TemporarySource:
         self.name = source.name
         self._source = source
         self._folder = folder
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes that all work on the rows may take, if there is a limit."""
+        return self._source.memory
+
+    @memory.setter
+    def memory(self, size: int | None) -> None:
+        self._source.memory = size
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types."""
