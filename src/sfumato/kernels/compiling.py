@@ -290,7 +290,12 @@ def _once_for_all(dispatcher: Any) -> Any:
         if signature in dispatcher.overloads:
             return compiling(signature)
         turns = _Turns.of(kept._cache_path)
-        with global_compiler_lock, turns.taken(kept._index_name), _nothing_for_c():
+        with (
+            global_compiler_lock,
+            turns.taken(kept._index_name),
+            _nothing_for_c(),
+            _seldom_collected(),
+        ):
             return compiling(signature)
 
     dispatcher.compile = once
@@ -300,29 +305,41 @@ def _once_for_all(dispatcher: Any) -> Any:
 @contextmanager
 def _nothing_for_c() -> Iterator[None]:
     """Let numba make what loops need of its own, such as sorting, without a way in from C too."""
-    option = _way_in_from_c()
+    option, defaults = _way_in_from_c()
     if option is None:
         yield
         return
     before, option._default = option._default, True
+    defaults["no_cfunc_wrapper"] = True
     try:
         yield
     finally:
-        option._default = before
+        option._default = defaults["no_cfunc_wrapper"] = before
 
 
 @cache
-def _way_in_from_c() -> Any:
-    """Numba's setting for it, and all of them quicker to compare: it does so again and again."""
+def _way_in_from_c() -> tuple[Any, dict[str, Any]]:
+    """Numba's setting for it, None in another numba that keeps them elsewhere, and what all are by
+    default: so they are quicker to compare, and numba does so again and again."""
     from numba.core.compiler import Flags
 
     option = Flags.options.get("no_cfunc_wrapper")
     if not (hasattr(option, "_default") and hasattr(Flags(), "_values")):
-        return None  # another numba, which keeps them elsewhere
-    Flags.values = lambda flags: {
-        name: flags._values.get(name, one._default) for name, one in Flags.options.items()
-    }
-    return option
+        return None, {}
+    defaults = {name: one._default for name, one in Flags.options.items()}
+    Flags.values = lambda flags: defaults | flags._values
+    return option, defaults
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Look for garbage less often: numba makes many objects, and keeps most of them."""
+    before = gc.get_threshold()
+    gc.set_threshold(*(before[0] and max(20_000, before[0]), 10, 10))
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class _Turns:

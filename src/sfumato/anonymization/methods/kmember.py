@@ -265,6 +265,14 @@ def _nearest_wanted(codes, alive, losses, who, sensitive, size, counts, rules): 
 
 
 @compiled
+def _move_up(who, codes, at, last):  # type: ignore[no-untyped-def]
+    """Put the last entry in another's place; to assign rows takes numba much longer to compile."""
+    who[at] = who[last]
+    for axis in range(codes.shape[1]):
+        codes[at, axis] = codes[last, axis]
+
+
+@compiled
 def _cluster(table, weights, sensitive, members, prices, rules, groups, first):  # type: ignore[no-untyped-def]
     """Cluster the entries of one block; groups are numbered from `first` on. Returns the next."""
     columns = table.shape[1]
@@ -285,8 +293,7 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
             groups[entry] = group
             group += 1
             alive -= 1
-            who[i] = who[alive]
-            codes[i] = codes[alive]
+            _move_up(who, codes, i, alive)
         else:
             i += 1
     left = np.int64(0)
@@ -312,8 +319,7 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
             size += weights[last]
             take_in(last, weights[last], sensitive, rules, counts)
             alive -= 1
-            who[found] = who[alive]
-            codes[found] = codes[alive]
+            _move_up(who, codes, found, alive)
             for axis in range(columns):
                 if grow(head, ints, memory, 0, axis, table[last, axis]):
                     _fill(head, ints, floats, memory, axis, starts, values, losses)
