@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.methods.mondrian import _positions, _runs, solve
+from sfumato.anonymization.methods.mondrian import _positions, _runs, _sorted_runs, solve
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import axes_of, published_groups
 from sfumato.anonymization.request import Request
@@ -123,3 +123,14 @@ def test_rows_of_each_position_whether_near_or_far_apart(entries):
     sizes, runs = np.zeros(40_001, np.int64), np.zeros((2, 40_001), np.int64)
     found = _runs(column, weights, int(column.min()), int(column.max()), sizes, runs)
     assert list(zip(*runs[:, :found].tolist(), strict=True)) == sorted(expected.items())
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5)), min_size=1, max_size=40))
+def test_positions_that_lie_far_apart_are_sorted(entries):
+    column, weights = np.array(entries).T
+    runs, compiled = np.zeros((2, 2, len(entries)), np.int64)
+    found = _sorted_runs.instead(column, weights, runs)
+    assert found == _sorted_runs.dispatcher(column, weights, compiled)
+    assert runs[:, :found].tolist() == compiled[:, :found].tolist()
+    assert runs[0, :found].tolist() == sorted(set(column.tolist()))
+    assert runs[1].sum() == weights.sum()
