@@ -272,10 +272,10 @@ def test_no_garbage_is_collected_where_an_alarm_could_get_lost():
     told = []
     gc.callbacks.append(lambda *_: told.append(1))
     try:
-        assert _many_lists([100_000]) == 100_000
+        assert _many_lists([500_000]) == 500_000
         assert told
         told.clear()
-        assert Loop(_many_lists, patience=60)(np.array([100_000])) == 100_000
+        assert Loop(_many_lists, patience=60)(np.array([500_000])) == 500_000
         assert not told
         assert gc.isenabled()
     finally:

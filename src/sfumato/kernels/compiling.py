@@ -58,6 +58,10 @@ _COMPILING = 1 << 25
 """… and in the time it takes to compile them."""
 
 
+_GARBAGE = 10_000
+"""New objects after which garbage is looked for while numba compiles."""
+
+
 class _Work:
     """What numpy has done in this process that compiled loops could have done."""
 
@@ -335,7 +339,7 @@ def _way_in_from_c() -> tuple[Any, dict[str, Any]]:
 def _seldom_collected() -> Iterator[None]:
     """Look for garbage less often: numba makes many objects, and keeps most of them."""
     before = gc.get_threshold()
-    gc.set_threshold(*(before[0] and max(20_000, before[0]), 10, 10))
+    gc.set_threshold(before[0] and max(_GARBAGE, before[0]), *before[1:])
     try:
         yield
     finally:
