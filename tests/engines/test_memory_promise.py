@@ -477,6 +477,27 @@ def test_texts_of_a_group_of_rows_are_held_once() -> None:
     )
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_different_texts_take_more_than_their_letters(tmp_path: Path, ending: str) -> None:
+    """They are numbered and ranked; texts that recur are few."""
+    rows = np.random.default_rng(1).permutation(10_000)
+    kinds = []
+    for many in (10_000, 10):
+        table = pa.table({"name": pa.array([f"person {at % many:05}" for at in rows])})
+        path = tmp_path / f"people{many}.{ending}"
+        (csv.write_csv if ending == "csv" else pq.write_table)(table, path)
+        kinds.append(sf.table(path, budget=sf.Budget(memory=3 << 20)).engine.kind)
+    assert kinds == ["duckdb", "memory"]
+
+
+def test_a_line_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,text\n30,a\n40," + "x" * (5 << 20) + "\n")
+    with pytest.raises(SourceError, match=r"a row is longer than 2 MB\. .* allow more memory"):
+        sf.table(path, budget=sf.Budget(memory=64 << 20)).class_sizes(["age"])
+    assert sf.table(path, budget=sf.Budget(memory=1 << 30)).class_sizes(["age"]).classes == 2
+
+
 def test_long_texts_of_an_arrow_file_are_counted_before_it_is_read(tmp_path: Path) -> None:
     rows = pq.read_table(letters(tmp_path / "letters.parquet", 2_000, 1, 4_000))
     feather.write_feather(rows, tmp_path / "letters.arrow", compression="uncompressed")

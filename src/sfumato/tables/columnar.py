@@ -22,6 +22,7 @@ from sfumato.engines.protocol import BATCH_ROWS, column_of
 from sfumato.engines.spool import PrivateFolder, Spool, allow, batch_rows, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.tables.source import (
+    TEXT_VALUE,
     BaseSource,
     chosen,
     columns_of,
@@ -276,6 +277,8 @@ class ParquetSource(BaseSource):
                     part = parts.column(at)
                     if part.path_in_schema in text:
                         held += part.total_uncompressed_size
+                        if self.memory is not None and _differ(part):
+                            held += TEXT_VALUE * part.num_values
         return held
 
     def batches(
@@ -490,6 +493,11 @@ def _in_step(
             for one, stream in zip(rest, streams, strict=True)
             for batch in ([one] if one.num_rows else islice(stream, 1))
         ]
+
+
+def _differ(part: pq.ColumnChunkMetaData) -> bool:
+    """Whether texts are stored one by one, because most of them differ."""
+    return bool(part.total_uncompressed_size > _INDEX * part.num_values)
 
 
 _LARGEST_CELL = 16 << 20

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HELD",
+    "TEXT_VALUE",
     "BaseSource",
     "StreamSource",
     "TemporarySource",
@@ -60,6 +61,8 @@ __all__ = [
 
 HELD = 16
 """Share of a memory limit that rows may take which are at hand, or pass by together: 1/16."""
+TEXT_VALUE = 48
+"""Bytes that a text takes besides its letters while different ones are numbered and ranked."""
 
 
 class BaseSource:

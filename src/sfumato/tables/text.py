@@ -31,7 +31,7 @@ from sfumato.tables.dialect import (
     unclosed_quote,
     undecodable_bytes,
 )
-from sfumato.tables.source import BaseSource, chosen
+from sfumato.tables.source import TEXT_VALUE, BaseSource, chosen
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ class TextFile(BaseSource):
         self.name = name
         self.paths = (path,)
         self._kept = _LOOKED_AT_KEPT if memory is None else min(_LOOKED_AT_KEPT, memory // 4)
+        self._largest = (
+            _LARGEST_BLOCK if memory is None else min(_LARGEST_BLOCK, max(_BLOCK, memory // 64))
+        )
         self._path = path
         self._compression = compression
         with self._bytes() as file:
@@ -126,7 +129,12 @@ class TextFile(BaseSource):
         size = self._path.stat().st_size * (_PACKED_RATIO if self._compression else 1)
         shares = sum(not recurs for recurs in self.layout.repetitive) / len(self.layout.names)
         rows = size / self.layout.line_bytes
-        return int(4 * rows * len(self._names) + size * shares)
+        held = 4 * rows * len(self._names) + size * shares
+        if self.memory is not None:
+            recurring = dict(zip(self.layout.names, self.layout.repetitive, strict=True))
+            texts = [one.name for one in self.schema() if one.kind == "text"]
+            held += TEXT_VALUE * rows * sum(not recurring[name] for name in texts)
+        return int(held)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -204,7 +212,7 @@ class TextFile(BaseSource):
                 self._rows = self._look_once(fresh)
                 return fresh
             except _BlockTooSmall:
-                self._block = min(8 * self._block, _LARGEST_BLOCK)
+                self._block = min(8 * self._block, self._largest)
 
     def _look_once(self, readings: dict[str, ColumnReading]) -> int:
         rows, last = 0, None
@@ -270,14 +278,15 @@ class TextFile(BaseSource):
 
     def _explained(self, complaint: str) -> SourceError | _BlockTooSmall:
         """The reader's complaint in words that help and quote nothing."""
-        if "straddling" in complaint and self._block < _LARGEST_BLOCK:
+        if "straddling" in complaint and self._block < self._largest:
             return _BlockTooSmall(complaint)
         if "straddling" in complaint:
+            more = "" if self._largest == _LARGEST_BLOCK else "allow more memory, "
             return SourceError(
-                f"a row is longer than {_LARGEST_BLOCK >> 20:,} MB",
+                f"a row is longer than {self._block >> 20:,} MB",
                 where=self.name,
-                remedy="Look for a quote that is never closed, or leave the long column out where "
-                "the file is made.",
+                remedy=f"Look for a quote that is never closed, {more}or leave the long column out "
+                "where the file is made.",
             )
         self._refuse_undecodable()
         for look_for in (unclosed_quote, ragged_line):
