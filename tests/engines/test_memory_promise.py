@@ -490,6 +490,18 @@ def test_different_texts_take_more_than_their_letters(tmp_path: Path, ending: st
     assert kinds == ["duckdb", "memory"]
 
 
+@pytest.mark.parametrize("ending", ["json", "xlsx", "avro", "sav"])
+def test_a_file_that_is_written_whole_is_refused_before_work_starts(
+    tmp_path: Path, ending: str
+) -> None:
+    rows, output = people(tmp_path / "people.parquet", 2_000), tmp_path / f"release.{ending}"
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "rows_are_people": True, "output": output}
+    with pytest.raises(EngineError, match=r"22,000 cells take about .* until .* is written and"):
+        sf.anonymize(rows, **asked, budget=sf.Budget(memory=5 << 20))
+    assert not output.exists()
+    assert sf.anonymize(rows, **asked, budget=sf.Budget(memory=512 << 20)).verified
+
+
 def test_a_line_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("age,text\n30,a\n40," + "x" * (5 << 20) + "\n")

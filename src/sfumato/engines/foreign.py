@@ -25,18 +25,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from sfumato.budget import available_memory
+from sfumato.budget import PROGRAM_MEMORY, Budget, available_memory
 from sfumato.engines.protocol import MOST_COLUMNS
 from sfumato.errors import (
     ColumnError,
+    EngineMemoryError,
     MissingExtraError,
     ParameterError,
     SfumatoError,
     SourceError,
     did_you_mean,
+    spell,
 )
 
-__all__ = ["FOREIGN", "Foreign", "carried", "json_kind", "parts_of", "read_foreign",
+__all__ = ["FOREIGN", "Foreign", "carried", "check_room", "json_kind", "parts_of", "read_foreign",
            "write_foreign"]  # fmt: skip
 
 
@@ -129,6 +131,34 @@ def write_foreign(kind: str, rows: pa.Table, path: Path, name: str) -> None:
             where=name,
             remedy="Write Parquet or CSV, or rename the columns.",
         ) from None
+
+
+def check_room(kind: str, cells: int, memory: int | None, name: str) -> None:
+    """Refuse a file that is written, and read back, whole where that takes more than the memory.
+
+    Examples
+    --------
+    >>> check_room("orc", 1_000, 1 << 28, "people.orc")
+    >>> check_room("excel", 10_000_000, 1 << 28, "people.xlsx")
+    Traceback (most recent call last):
+    sfumato.errors.EngineMemoryError: people.xlsx: 10,000,000 cells take about 1,081 MiB until an...
+    """
+    if kind not in FOREIGN or memory is None:
+        return
+    needed = _WRITTEN.get(kind, _CELL) * cells
+    if not Budget(memory=memory).holds(needed):
+        raise EngineMemoryError(
+            f"{cells:,} cells take about {needed + PROGRAM_MEMORY >> 20:,} MiB until "
+            f"{FOREIGN[kind].title} is written and read back, more than the {memory >> 20:,} MiB "
+            "allowed",
+            where=name,
+            remedy="Write Parquet or CSV, which are written in parts, or allow more memory (e.g. "
+            f"{spell('memory', '4GB')}).",
+        )
+
+
+_WRITTEN = {"json": 160, "avro": 120, "sqlite": 70, "json lines": 60, "orc": 30}
+"""Bytes that a cell takes while a file is written and read back, measured; of others 100."""
 
 
 def carried(kind: str, schema: pa.Schema, name: str) -> pa.Schema:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._version import __version__
+from sfumato.engines.foreign import check_room
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
@@ -293,8 +294,11 @@ Create it first.
                 "rows of a file are written to a file, not to a database",
                 remedy="Write a file, e.g. -o out.parquet, and load that.",
             )
-        format_of(text, format)
+        kind = format_of(text, format).kind
         check_destination(text, inputs=opened.engine.paths, force=force)
+        limit = getattr(getattr(opened.engine, "source", None), "memory", None)
+        if limit is not None:
+            check_room(kind, opened.rows * len(opened.columns), limit, text)
     check_certificate_place(certificate_path(output), force=force, sign=sign)
 
 
