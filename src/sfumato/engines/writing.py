@@ -323,7 +323,9 @@ class Writer:
         if self._file is None:
             yield self._held.pop()
             return
-        group = min(_GROUP, max(_FEWEST, _WIDE * _GROUP // max(len(self.schema), 1)))
+        if not self._held or not len(self.schema):  # Arrow finds rows in any slice of no columns
+            return
+        group = min(_GROUP, max(_FEWEST, _WIDE * _GROUP // len(self.schema)))
         if not all_ and self._waiting < group and self._waiting_text < _GROUP_TEXT:
             return
         table = pa.Table.from_batches(self._held, self._stored)
