@@ -6,6 +6,7 @@ import itertools
 import os
 import socket
 import time
+from functools import cache
 from pathlib import Path
 
 _FIRST, _LAST = 10_000, 32_000
@@ -21,14 +22,12 @@ def _first_ephemeral() -> int:
     return int(text.split()[0])
 
 
-def _candidates() -> itertools.cycle[int]:
-    """Each process begins somewhere else, so that two test runs do not meet."""
+@cache
+def _candidates(process: int) -> itertools.cycle[int]:
+    """Each process begins somewhere else, copies of one too, so that no two tests meet."""
     ports = range(_FIRST, max(_FIRST + 1_000, min(_LAST, _first_ephemeral())))
-    begin = os.getpid() * 997 % len(ports)
+    begin = process * 997 % len(ports)
     return itertools.cycle([*ports[begin:], *ports[:begin]])
-
-
-_ports = _candidates()
 
 
 def free_port() -> int:
@@ -38,7 +37,7 @@ def free_port() -> int:
     found and the moment it is listened on.
     """
     while True:
-        port = next(_ports)
+        port = next(_candidates(os.getpid()))
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
