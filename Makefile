@@ -59,7 +59,6 @@ test:
 # not told that make runs several things at once: tests that run make themselves are on their own
 suite: packages style
 	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
-		MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=268435456 \
 		$(BIN)/pytest -m "not slow" --workers $(PYTEST_WORKERS)
 
 # the site is read from disk, without a network; the reference in it is read from the code

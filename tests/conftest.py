@@ -29,10 +29,6 @@ gc.disable()
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# `make test` lets this process keep the memory it has had; programs that tests start are as usual.
-for setting in [name for name in os.environ if name.startswith("MALLOC_")]:
-    del os.environ[setting]
-
 SERVERS = ("spark", "postgres", "browser")
 
 REPEATED = {
@@ -268,7 +264,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 importlib.import_module(module.name)
     gc.freeze()
     # Compiling makes millions of objects and little garbage: looking often takes an eighth of it.
-    gc.set_threshold(200_000, 50, 100)
+    gc.set_threshold(20_000, 20, 50)
     gc.enable()
 
 
