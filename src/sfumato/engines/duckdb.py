@@ -28,7 +28,7 @@ from sfumato.engines.protocol import (
     as_declared,
     column_of,
 )
-from sfumato.engines.spool import PrivateFolder, Spool, give_back
+from sfumato.engines.spool import PrivateFolder, Spool, give_back, held_bytes
 from sfumato.errors import EngineError, EngineMemoryError, SfumatoError, spell
 
 __all__ = ["DuckDB", "connect", "lock_down"]
@@ -43,8 +43,6 @@ _MEMORY_OF_THE_REST = 288 * _MEGABYTE
 _MEMORY_OF_WRITING = 416 * _MEGABYTE
 """The same while a release is written: its rows are read, recoded and packed at the same time."""
 
-_CONVERTED = 16
-"""Share of a limit that rows take which are held, or written together, in other types: 1/16."""
 _COLUMN = 6 * 8 * 2048
 """Bytes that a column takes in the steps of a statement that moves rows, measured."""
 _CELLS, _FEWEST = 16 * BATCH_ROWS, 2048
@@ -239,8 +237,7 @@ class DuckDB:
             )
             for batch in self._source.batches()
         )
-        held = 1 << 28 if self.memory is None else self.memory // _CONVERTED
-        self._spool = Spool.of(schema, converted, held)
+        self._spool = Spool.of(schema, converted, held_bytes(self.memory, 1 << 28))
         return self._spool
 
 

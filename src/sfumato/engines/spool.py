@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow.parquet as pq
 
-__all__ = ["PrivateFolder", "Spool", "allow", "batch_rows", "give_back", "text_as_dictionary"]
+__all__ = ["PrivateFolder", "Spool", "allow", "batch_rows", "give_back", "held_bytes",
+           "text_as_dictionary"]  # fmt: skip
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES, _LEAST_GROUP = 1 << 26, 1 << 20
@@ -237,6 +238,17 @@ def batch_rows(rows: int, columns: int, size: int = _ROW_GROUP_BYTES) -> int:
     (131072, 4194)
     """
     return min(rows, max(_FEW_ROWS, size // (8 * max(columns, 1))))
+
+
+def held_bytes(memory: int | None, most: int = 1 << 26) -> int:
+    """Bytes of rows that may be at hand, or pass by together: a sixteenth of a memory limit.
+
+    Examples
+    --------
+    >>> held_bytes(None) >> 20, held_bytes(256 << 20) >> 20
+    (64, 16)
+    """
+    return most if memory is None else min(most, memory // 16)
 
 
 def give_back() -> None:

@@ -187,6 +187,14 @@ class Changing(Protocol):
         """Let all that is read meanwhile describe one moment."""
 
 
+@runtime_checkable
+class Limited(Protocol):
+    """A connection to a database that works within a limit of this process's memory."""
+
+    def check_width(self, columns: int, *, writing: bool) -> None:
+        """Refuse rows of more columns than it could move."""
+
+
 class SQLEngine:
     """A table that a database scans, groups and joins.
 

@@ -30,7 +30,14 @@ from sfumato.engines.protocol import (
     TextForm,
     column_of,
 )
-from sfumato.engines.spool import PrivateFolder, Spool, allow, batch_rows, text_as_dictionary
+from sfumato.engines.spool import (
+    PrivateFolder,
+    Spool,
+    allow,
+    batch_rows,
+    held_bytes,
+    text_as_dictionary,
+)
 from sfumato.engines.writing import (
     ONE_COLUMN_NULL,
     FileFormat,
@@ -399,8 +406,9 @@ class WrittenFile:
             allow(connection, [self.path])
             return connection.read_parquet(str(self.path))
         if self._spool is None:
-            held = 1 << 26 if self.memory is None else min(1 << 26, self.memory // 16)
-            self._spool = Spool.of(self.arrow_schema, map(self._declared, self.batches()), held)
+            self._spool = Spool.of(
+                self.arrow_schema, map(self._declared, self.batches()), held_bytes(self.memory)
+            )
         return self._spool.relation(connection)
 
     def fingerprint(self) -> str:

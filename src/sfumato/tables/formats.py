@@ -19,17 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import pyarrow as pa
 
 from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
-from sfumato.engines.spool import PrivateFolder, allow, give_back
+from sfumato.engines.spool import PrivateFolder, allow, give_back, held_bytes
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import similar_names, unreadable
 from sfumato.tables.columnar import ArrowFile, ArrowSource, ParquetSource
-from sfumato.tables.source import (
-    HELD,
-    StreamSource,
-    TemporarySource,
-    failures_in_our_words,
-    kept,
-)
+from sfumato.tables.source import StreamSource, TemporarySource, failures_in_our_words, kept
 from sfumato.tables.text import TextFile
 from sfumato.wording import shown
 
@@ -322,7 +316,7 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
         opening.refuse_text_options(name, FOREIGN[kind].title)
         kind = json_kind(path) if kind == "json" else kind
         rows = read_foreign(kind, path, part, name, opening.memory)
-        if opening.memory is None or rows.nbytes <= opening.memory // HELD:
+        if rows.nbytes <= held_bytes(opening.memory, rows.nbytes):
             return ArrowSource(rows, name, opening.columns, opening.exclude, path)
         held = [rows]
         source = StreamSource(

@@ -526,12 +526,12 @@ def roomy(opened: Table, size: float, budget: Budget) -> Table:
 
 def refuse_too_wide(opened: Table, *, writing: bool) -> None:
     """Refuse rows with more columns than could be moved within the memory, before work starts."""
-    if opened.engine.kind == "duckdb":
-        from sfumato.engines.duckdb import DuckDB
-        from sfumato.engines.protocol import asks_sql
+    from sfumato.engines.protocol import asks_sql
 
-        assert asks_sql(opened.engine)
-        if isinstance(opened.engine.connection, DuckDB):
+    if asks_sql(opened.engine):
+        from sfumato.engines.sql_engine import Limited
+
+        if isinstance(opened.engine.connection, Limited):
             opened.engine.connection.check_width(len(opened.columns), writing=writing)
 
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from sfumato.engines.protocol import BATCH_ROWS, MOST_COLUMNS, Column, Source, column_of
-from sfumato.engines.spool import PrivateFolder, Spool
+from sfumato.engines.spool import PrivateFolder, Spool, held_bytes
 from sfumato.errors import (
     ColumnError,
     EngineError,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import duckdb
 
 __all__ = [
-    "HELD",
     "TEXT_VALUE",
     "BaseSource",
     "StreamSource",
@@ -59,8 +58,6 @@ __all__ = [
 ]
 
 
-HELD = 16
-"""Share of a memory limit that rows may take which are at hand, or pass by together: 1/16."""
 TEXT_VALUE = 48
 """Bytes that a text takes besides its letters while different ones are numbered and ranked."""
 
@@ -106,8 +103,7 @@ class BaseSource:
         """The copy, made when it is first needed."""
         if self._copied is None:
             rows = (batch.cast(self._arrow_schema) for batch in self.to_copy())
-            held = self.held_in_memory
-            held = held if self.memory is None else min(held, self.memory // HELD)
+            held = held_bytes(self.memory, self.held_in_memory)
             self._copied = Spool.of(self._arrow_schema, rows, held)
         return self._copied
 
