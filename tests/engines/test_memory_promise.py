@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.feather as feather
@@ -26,7 +28,7 @@ from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.protocol import column_of
 from sfumato.engines.staging import WrittenFile
 from sfumato.engines.writing import format_of
-from sfumato.errors import EngineError, SourceError
+from sfumato.errors import ColumnError, EngineError, SourceError
 from sfumato.utility import compare
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -502,6 +504,82 @@ def test_a_file_that_is_written_whole_is_refused_before_work_starts(
     assert sf.anonymize(rows, **asked, budget=sf.Budget(memory=512 << 20)).verified
 
 
+def frame_of(kind: str, rows: int) -> Any:
+    """A frame with texts that all differ, few texts, numbers, days and nulls."""
+    numbers = np.random.default_rng(6).permutation(rows)
+    days = pa.array(numbers % 900, pa.int32()).cast(pa.date32())
+    table = pa.table(
+        {
+            "who": pa.array([f"person {at:09}" for at in numbers]),
+            "sex": pa.array(["f", "m", None]).take(pa.array(numbers % 3)),
+            "age": pa.array(numbers % 90, mask=numbers % 7 == 0),
+            "day": days,
+            "income": pa.array(numbers / 8),
+        }
+    )
+    if kind == "arrow":
+        return table
+    return table.to_pandas() if kind == "pandas" else pl.from_arrow(table)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_frames_are_not_copied_within_a_limit(kind: str) -> None:
+    frame = frame_of(kind, 20_000)
+    plain = sf.table(frame, engine="memory")
+    before = pa.total_allocated_bytes()
+    limited = sf.table(frame, budget=sf.Budget(memory=5 << 20))
+    assert pa.total_allocated_bytes() - before < 1 << 16
+    assert limited.engine.kind == "duckdb"
+    assert limited.schema == plain.schema
+    assert limited.fingerprint() == plain.fingerprint()
+    for columns in (["who"], ["sex", "age"], ["day", "income"]):
+        assert limited.class_sizes(columns) == plain.class_sizes(columns)
+    limited.close()
+    few = frame[["sex", "age"]] if kind != "arrow" else frame.select(["sex", "age"])
+    assert sf.table(few, budget=sf.Budget(memory=5 << 20)).engine.kind == "memory"
+
+
+def test_cells_of_another_type_are_found_before_work_starts() -> None:
+    late = [*range(140_000), "secret"]  # after the first batch
+    for cells in (late, late[::-1]):
+        with pytest.raises(ColumnError, match="`x` mixes values of different types") as caught:
+            sf.table(pd.DataFrame({"x": cells}), budget=sf.Budget(memory=1 << 30))
+        assert "secret" not in str(caught.value)
+
+
+FRAMES = """
+import gc, sys
+import duckdb, numba, pandas, polars, pyarrow as pa, sqlglot
+import sfumato as sf
+from sfumato.engines.spool import give_back
+sys.path.insert(0, sys.argv[1])
+from test_memory_promise import frame_of
+
+def held(what):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(what)) >> 10
+
+for name in sf.__all__:
+    getattr(sf, name)
+frame = frame_of(sys.argv[2], 1_000_000)
+gc.collect(), give_back()
+with open("/proc/self/clear_refs", "w") as peak:
+    peak.write("5")
+before = held("VmRSS:")
+getattr(sf, sys.argv[3])(frame, budget=sf.Budget(memory=256 << 20))
+print(held("VmHWM:") - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("verb", ["measure", "scan"])
+def test_nor_with_frames(kind: str, verb: str) -> None:
+    program = [sys.executable, "-c", FRAMES, str(Path(__file__).parent), kind, verb]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= TOLERATED * 256
+
+
 def test_a_line_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("age,text\n30,a\n40," + "x" * (5 << 20) + "\n")
@@ -541,6 +619,19 @@ def test_k_map_that_does_not_fit_is_solved_in_parts(
     assert made.verified
     assert made.details["in_parts"]["parts"] > 1
     assert "in_parts" not in sf.anonymize(rows, **asked).details
+
+
+def test_what_is_solved_as_a_whole_goes_by_how_many_combinations_there_can_be(
+    tmp_path: Path,
+) -> None:
+    """A sample of 20,000 rows suggests more of them than values could form."""
+    rows = people(tmp_path / "people.parquet", 40_000)
+    limit = sf.Budget(memory=7_600_000)
+    asked: dict[str, Any] = {"k": 10, "method": "full-domain", "budget": limit}
+    made = sf.anonymize(rows, qi=["age", "sex", "state"], **asked)
+    assert made.verified
+    with pytest.raises(EngineError, match="method `full-domain` treats the whole table alike"):
+        sf.anonymize(rows, qi=["age", "sex", "state", "job"], **asked)
 
 
 def test_a_population_is_read_within_the_limit(tmp_path: Path) -> None:

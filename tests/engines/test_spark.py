@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import BudgetError, ColumnError, EngineError, ParameterError
+from sfumato.release.certificate import check_place
 from zoo import rows_of, zoo
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra `spark`)")
@@ -85,6 +87,8 @@ def test_where_a_release_may_go(people: SQLEngine, spark: Any, tmp_path: Path) -
         people.stage(Recoding(), str(tmp_path / "no" / "out"))
     with pytest.raises(ParameterError, match="does not write arrow"):
         people.stage(Recoding(), str(tmp_path / "out.arrow"))
+    with pytest.raises(ParameterError, match="does not write json"):  # before work starts
+        check_place(sf.table(people.connection.frame), tmp_path / "out.json")
     path = tmp_path / "folder"
     people.stage(Recoding(), str(path)).commit()
     assert (path / "_SUCCESS").exists()

@@ -17,6 +17,7 @@ The same seed gives the same parts and the same release, whatever the number of 
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -159,7 +160,7 @@ def anonymize(
         refuse_too_large(opened, request, budget)
         if asks_sql(opened.engine) and opened.rows > WORTH_COUNTING:
             opened.engine.count_values(opened.columns, request.seed, budget)
-        check_place(opened, output, format=format, force=force, sign=sign)
+        check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
         named = refuse_named(opened, request, budget)
         coded = opened.engine.capabilities.coded
         parts = None
@@ -299,7 +300,11 @@ def refuse_too_large(table: Table, request: Request, budget: Budget) -> None:
     row = CELL_BYTES * (len(asked[0][1]) + 1) if asked else 0
     if budget.holds(row * sum(one.rows for one, _ in asked)):
         return
-    needed = row * sum(_combinations(one, names, request.seed) for one, names in asked)
+    about = [_combinations(one, names, request.seed) for one, names in asked]
+    if not budget.holds(row * sum(about)):  # there may not even be as many as a sample suggests
+        most = (_at_most(one, names, budget) for one, names in asked)
+        about = list(map(min, about, most))
+    needed = row * sum(about)
     if not budget.holds(needed):
         raise EngineError(
             f"this takes about {(needed + PROGRAM_MEMORY) >> 20:,} MiB, more than the "
@@ -398,6 +403,11 @@ def _combinations(table: Table, columns: Sequence[str], seed: int) -> int:
     sample = codes_of_table(table.sample(20_000, tuple(dict.fromkeys(columns)), seed))
     sizes = ClassSizes(*size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries))
     return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
+
+
+def _at_most(table: Table, columns: Sequence[str], budget: Budget) -> int:
+    """As many combinations as the values of the columns could have."""
+    return math.prod(table.class_sizes([name], budget=budget).classes for name in set(columns))
 
 
 @dataclass(frozen=True, eq=False)

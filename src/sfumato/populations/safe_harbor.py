@@ -381,7 +381,7 @@ def safe_harbor(
     """
     budget = budget or Budget()
     opened = table(source, budget=budget)
-    check_place(opened, output, format=format, force=force, sign=sign)
+    check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
     kept, dropped = opened.require(keep), opened.require(drop)
     if both := [name for name in kept if name in dropped]:
         raise ParameterError(

@@ -476,7 +476,7 @@ def population(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     opened.require(keep)
-    check_place(opened, output, format=format, force=force, sign=sign)
+    check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
     chosen, left_out = quasi_identifiers(opened, qi, person, seed, budget)
     check_weights(chosen, weights)
     sample = read_sample(opened, chosen, person, domains, hierarchies, pad_zip, budget)

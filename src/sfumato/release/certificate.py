@@ -18,12 +18,17 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from sfumato._version import __version__
-from sfumato.engines.foreign import check_room
+from sfumato.budget import Budget
+from sfumato.engines.foreign import FOREIGN, check_room
+from sfumato.engines.protocol import asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
@@ -263,8 +268,9 @@ def check_place(
     format: str | None = None,
     force: bool = False,
     sign: str | os.PathLike[str] | None = None,
+    budget: Budget | None = None,
 ) -> None:
-    """Refuse an output that could not be published in the end, or signed.
+    """Refuse an output that could not be published in the end, signed, or held until it is written.
 
     A long search should not end in "this file exists already". Places in a database or on a
     cluster are looked at when the release is written. Where there is no output, nothing can be
@@ -286,9 +292,9 @@ Create it first.
                 remedy=f"Say where to write it, e.g. {spell('output', 'out.csv')}.",
             )
         return
-    able = opened.engine.capabilities
+    able, text = opened.engine.capabilities, os.fspath(output)
+    kind: str | None = None
     if able.replayable and not able.remote:
-        text = os.fspath(output)
         if "://" in text:
             raise ParameterError(
                 "rows of a file are written to a file, not to a database",
@@ -296,9 +302,15 @@ Create it first.
             )
         kind = format_of(text, format).kind
         check_destination(text, inputs=opened.engine.paths, force=force)
-        limit = getattr(getattr(opened.engine, "source", None), "memory", None)
-        if limit is not None:
-            check_room(kind, opened.rows * len(opened.columns), limit, text)
+    elif asks_sql(opened.engine):
+        with suppress(ParameterError):  # the name of a table, or refused when it is written
+            kind = format_of(text, format).kind
+        if kind in FOREIGN and opened.engine.connection.target(text, format, pa.schema([])):
+            kind = None  # a table of such a name
+    limit = None if budget is None else budget.memory
+    limit = limit or getattr(getattr(opened.engine, "source", None), "memory", None)
+    if kind in FOREIGN and limit is not None:
+        check_room(kind, opened.rows * len(opened.columns), limit, text)
     check_certificate_place(certificate_path(output), force=force, sign=sign)
 
 

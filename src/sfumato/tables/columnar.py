@@ -7,15 +7,18 @@ comes as the IPC file format (also called Feather) and as the IPC stream format.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from itertools import groupby, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.budget import usable_threads
 from sfumato.engines.protocol import BATCH_ROWS, column_of
@@ -45,10 +48,12 @@ __all__ = [
     "ArrowSource",
     "CopySource",
     "DatasetSource",
+    "FrameSource",
     "ParquetSource",
     "arrow_ready",
     "from_pandas",
     "from_polars",
+    "text_bytes",
     "with_columns",
 ]
 
@@ -75,6 +80,14 @@ class ArrowSource(BaseSource):
     def row_count(self) -> int:
         """Number of rows."""
         return int(self._table.num_rows)
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes take, and under a limit the text values."""
+        held = super().code_bytes()
+        if self.memory is not None:
+            for name in (column.name for column in self._schema if column.kind == "text"):
+                held += text_bytes(batch.column(0) for batch in self.batches([name]))
+        return held
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -111,11 +124,12 @@ def from_pandas(
     name: str,
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
+    types: Mapping[str, pa.DataType] = MappingProxyType({}),
 ) -> pa.Table:
     """A pandas data frame as an Arrow table: NaN becomes null, the index is left out.
 
     Text columns of objects are dictionary-encoded, which usually takes less memory than pandas
-    itself needs.
+    itself needs; unless `types` say what columns become.
     """
     if frame.columns.nlevels > 1:
         raise ColumnError(
@@ -129,18 +143,22 @@ def from_pandas(
     for label in names:
         series = frame.iloc[:, labels.index(label)]
         try:
-            array = pa.array(series, from_pandas=True)
+            array = pa.array(series, types.get(label), from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             # Arrow quotes the cell it stumbled over, so its own words are not shown.
-            raise ColumnError(
-                f"column `{label}` mixes values of different types",
-                where=name,
-                remedy=f'Make them one type, e.g. df["{label}"] = df["{label}"].astype(str).',
-            ) from None
-        if series.dtype == object and pa.types.is_string(array.type):
+            raise _mixed(label, name) from None
+        if series.dtype == object and pa.types.is_string(array.type) and not types:
             array = array.dictionary_encode()
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=names)
+
+
+def _mixed(label: str, name: str) -> ColumnError:
+    return ColumnError(
+        f"column `{label}` mixes values of different types",
+        where=name,
+        remedy=f'Make them one type, e.g. df["{label}"] = df["{label}"].astype(str).',
+    )
 
 
 def from_polars(
@@ -170,6 +188,101 @@ def arrow_ready(frame: Any) -> Any:
 
     wide = [getattr(pl, name) for name in ("Int128", "UInt128") if hasattr(pl, name)]
     return frame.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else frame
+
+
+class FrameSource(BaseSource):
+    """A pandas or polars frame whose rows become Arrow as they pass by: no copy of it is held."""
+
+    columns_apart = True
+
+    def __init__(
+        self,
+        frame: Any,
+        name: str,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        self.name = name
+        self._frame = frame
+        self._types: dict[str, pa.DataType] = {}
+        self._rows_at = frame.iloc if is_pandas(frame) else frame
+        empty = self._converted(self._rows_at[:0], columns, exclude)
+        names = empty.column_names
+        self._types = {field.name: field.type for field in empty.schema}
+        if is_pandas(frame):
+            for at, label in enumerate(map(str, frame.columns)):
+                if label in names and frame.dtypes.iloc[at].kind == "O":
+                    self._types[label] = _inferred(frame.iloc[:, at], name)
+        shown = [plain_type(type_) for type_ in self._types.values()]
+        self._arrow_schema = pa.schema(list(zip(names, shown, strict=True)))
+        self._schema = columns_of(self._arrow_schema, name)
+        self._text_bytes = 0
+        for column in self._schema:  # also to find cells of another type before work starts
+            if column.kind == "text":
+                cells = (batch.column(0) for batch in self.batches([column.name]))
+                self._text_bytes += text_bytes(cells)
+            elif self._types[column.name] != empty.schema.field(column.name).type:
+                deque(self.batches([column.name]), 0)
+
+    def _converted(
+        self, frame: Any, columns: Sequence[str] | None, exclude: Sequence[str] | None = None
+    ) -> pa.Table:
+        if is_pandas(frame):
+            return from_pandas(frame, self.name, columns, exclude, self._types)
+        return from_polars(frame, self.name, columns, exclude)
+
+    def row_count(self) -> int:
+        """Number of rows."""
+        return len(self._frame)
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes and the text values take."""
+        return super().code_bytes() + self._text_bytes
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in their own order."""
+        names = self._arrow_schema.names if columns is None else list(columns)
+        for start in range(0, len(self._frame), rows):
+            some = self._converted(self._rows_at[start : start + rows], names)
+            yield from with_plain_types(some).combine_chunks().to_batches()
+
+
+def _inferred(series: Any, name: str) -> pa.DataType:
+    """The type that Arrow gives to objects, found without converting them."""
+    try:
+        return pa.infer_type(series.to_numpy(), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise _mixed(str(series.name), name) from None
+
+
+def text_bytes(cells: Iterable[pa.Array]) -> int:
+    """About how much memory the texts of a column take until they are numbered and ranked.
+
+    Of each batch those count that the first one lacks, judged by some.
+
+    Examples
+    --------
+    >>> text_bytes([pa.array(["ab", "cd"])]), text_bytes([pa.array(["ab"])] * 1_000)
+    (112, 56)
+    """
+    first: pa.Array | None = None
+    held = 0
+    for array in cells:
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        known, new = array.dictionary, 1.0
+        if first is not None and len(known):
+            some = known[:_LOOKED_AT]
+            seen = len(some) if known.equals(first) else pc.sum(pc.is_in(some, first)).as_py()
+            new = 1 - seen / len(some)
+        first = known if first is None else first
+        held += int(new * (known.nbytes + TEXT_VALUE * len(known)))
+    return held
+
+
+_LOOKED_AT = 1 << 12
 
 
 class DatasetSource(BaseSource):

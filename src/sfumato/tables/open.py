@@ -387,9 +387,11 @@ def _text(source: Any, opening: Opening) -> Table | None:
 def _pandas(source: Any, opening: Opening) -> Table | None:
     if not _is(source, "pandas", "DataFrame"):
         return None
-    from sfumato.tables.columnar import ArrowSource, from_pandas
+    from sfumato.tables.columnar import ArrowSource, FrameSource, from_pandas
 
     name = "the pandas data frame"
+    if opening.memory is not None:
+        return opening.embedded(FrameSource(source, name, opening.columns, opening.exclude))
     rows = from_pandas(source, name, opening.columns, opening.exclude)
     return opening.embedded(ArrowSource(rows, name))
 
@@ -397,8 +399,10 @@ def _pandas(source: Any, opening: Opening) -> Table | None:
 def _polars(source: Any, opening: Opening) -> Table | None:
     name = "the polars data frame"
     if _is(source, "polars", "DataFrame"):
-        from sfumato.tables.columnar import ArrowSource, from_polars
+        from sfumato.tables.columnar import ArrowSource, FrameSource, from_polars
 
+        if opening.memory is not None:
+            return opening.embedded(FrameSource(source, name, opening.columns, opening.exclude))
         rows = from_polars(source, name, opening.columns, opening.exclude)
         return opening.embedded(ArrowSource(rows, name))
     if _is(source, "polars", "LazyFrame"):
