@@ -535,11 +535,15 @@ def solve_in_parts(table: Table, request: Request, parts: int, budget: Budget) -
     """Solve a request on rows that are held here, part by part on all cores."""
     whole = Whole.of(table, request, budget)
     sample, least = _sampled(table, request, whole, SAMPLE_ROWS)
-    parting = plan_parts(sample, whole, request, parts, least)
+
+    def in_parts(one: tuple[tuple[str, ...], ...]) -> Solution:
+        parting = plan_parts(sample, whole, request.about(one), parts, least)
+        return _in_parts(table, request, one, parting, parts, budget)
+
     sets = components(request.qi)
-    solved = [_in_parts(table, request, one, parting, parts, budget) for one in sets]
+    solved = [in_parts(one) for one in sets]
     if len(sets) > 1 and any((one.groups < 0).any() for one in solved):
-        solved = [_in_parts(table, request, request.qi, parting, parts, budget)]
+        solved = [in_parts(request.qi)]
     return solved
 
 
