@@ -73,6 +73,13 @@ def test_scan_for_people_fits_80_columns_and_ends_plainly(hospital):
     assert "diagnosis = diagnosis_name" in words
 
 
+def test_one_person_is_the_only_one(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("x\n1\n1\n2\n")
+    words = " ".join(sfumato("scan", path).out.split())
+    assert "1 of 3 people (33.3%) is the only one with their x" in words
+
+
 def test_scan_never_prints_a_cell(hospital):
     done = sfumato("scan", hospital)
     table = pq.read_table(hospital)

@@ -263,7 +263,8 @@ def _verdict(found: Scan) -> Text:
         text.append("Without them, " if direct else "")
         rows = found.person is not None and not found.person.counted
         text.append(f"{rung.alone:,} of {rung.total:,} {'rows' if rows else 'people'}", "bold red")
-        text.append(f" ({_percent(rung.alone, rung.total)}) are the only one with their ")
+        be = "is" if rung.alone == 1 else "are"
+        text.append(f" ({_percent(rung.alone, rung.total)}) {be} the only one with their ")
         text.append(phrase(rung.columns), "bold")
         text.append(": whoever knows that of a person finds their row")
         secret = found.with_role("sensitive")

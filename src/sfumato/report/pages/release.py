@@ -243,9 +243,10 @@ def _paid(found: Release, compared: Compared | None = None) -> Light:
     gone = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]
     if gone:
         number = len(found.column_actions)
-        said.append(f"{len(gone)} of {number} columns, which were left out")
-    if found.suppressed_cells and lost is None:
-        said.append(f"{counted(found.suppressed_cells, 'cell')}, which were starred")
+        were = "was" if len(gone) == 1 else "were"
+        said.append(f"{len(gone)} of {number} columns, which {were} left out")
+    if (stars := found.suppressed_cells) and lost is None:
+        said.append(f"{counted(stars, 'cell')}, which {'was' if stars == 1 else 'were'} starred")
     left = found.suppressed_rows / max(1, whole)
     most = 2 * len(gone) > len(found.column_actions)
     tone: Tone = "warn" if coarser or most or left > 0.05 or (lost or 0) > 0.3 else "good"
