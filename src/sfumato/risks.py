@@ -137,7 +137,8 @@ def risk(
         A column that tells households apart: also the risk that anybody in one is found. To
         count households in the place of persons, name it as the person.
     population
-        A table of the whole population with the same columns, blurred as the table is.
+        A table of the whole population with the same columns, blurred as the table is. Its rows
+        are counted; its persons, if `person` is a column of it too.
     released
         A released table, measured the same way; not together with a population, whose cells
         are not blurred like the release's.
@@ -384,7 +385,7 @@ def _by_person(
     one_each = np.zeros(len(classes), dtype=np.int64)
     one_each[once] = 1
     outside, basis = _outside(
-        entries, classes, number, one_each, qi, sampling_weight, population, sizes
+        entries, classes, number, one_each, qi, sampling_weight, population, sizes, person
     )
     return risk_of_persons(
         classes, who, outside, qi=qi, rows=entries.rows, threshold=threshold, basis=basis
@@ -460,6 +461,7 @@ def _outside(
     sampling_weight: str | None,
     population: Table | None,
     sizes: Array,
+    person: str | None = None,
 ) -> tuple[Array, str]:
     """Size of each class in the population, and where it is known from."""
     if sampling_weight is not None:
@@ -468,15 +470,26 @@ def _outside(
         total = np.bincount(classes, weights=weight * counts, minlength=number)
         return np.asarray(total), f"sampling weights in `{sampling_weight}`"
     if population is not None:
-        return _found_in(population, entries, classes, number, qi), f"population {population.name}"
+        found = _found_in(population, entries, classes, number, qi, person)
+        return found, f"population {population.name}"
     return sizes.astype(float), "the table itself"
 
 
 def _found_in(
-    population: Table, entries: Codes, classes: Array, number: int, qi: tuple[str, ...]
+    population: Table,
+    entries: Codes,
+    classes: Array,
+    number: int,
+    qi: tuple[str, ...],
+    person: str | None,
 ) -> Array:
-    """Rows of the population that agree with each class."""
-    people = population.classes(population.require(list(qi)))
+    """Rows of the population that agree with each class; persons, where it names them too."""
+    names = population.require(list(qi))
+    named = person if person in population.columns else None
+    if named is not None:
+        require_person(population, named)
+        names = (*names, named)
+    people = population.classes(names)
     if not people.rows:
         raise ParameterError(
             "the population has no rows",
@@ -500,8 +513,12 @@ def _found_in(
     )
     cardinalities = tuple(len(entries.values_of(name)) for name in qi)
     ids, groups = class_ids(joined, cardinalities, entries=number + int(known.sum()))
-    rows = np.bincount(ids[number:], weights=people.row_counts[known], minlength=groups)
-    return np.asarray(rows[ids[:number]])
+    theirs, counts = ids[number:], people.row_counts[known]
+    if named is not None:
+        once = _once(theirs, people.column(named)[known], groups)
+        theirs, counts = theirs[once], np.ones(len(once), dtype=np.int64)
+    found = np.bincount(theirs, weights=counts, minlength=groups)
+    return np.asarray(found[ids[:number]])
 
 
 def _as_type(values: pa.Array, wanted: pa.DataType, name: str, where: str) -> pa.Array:

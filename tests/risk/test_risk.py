@@ -86,6 +86,16 @@ def test_a_population_table() -> None:
     assert risk(table, ["age", "sex"], population=table).journalist == 1.0
 
 
+def test_persons_of_a_population_count_once() -> None:
+    """Fifty rows of one patient are one person; a population that names nobody is one of rows."""
+    table = pa.table({"who": ["a", "b", "b"], "x": ["u", "v", "v"]})
+    people = pa.table({"who": ["a"] * 50 + ["b", "c"] * 25, "x": ["u"] * 50 + ["v"] * 50})
+    found = risk(table, ["x"], person="who", population=people)
+    assert (found.journalist, found.marketer) == (1.0, 0.75)
+    unnamed = risk(table, ["x"], person="who", population=people.drop_columns("who"))
+    assert unnamed.journalist == 0.02
+
+
 def test_before_and_after() -> None:
     before = sf.table(pa.table({"age": [20, 21, 30, 31]}))
     after = sf.table(pa.table({"age": ["[20, 22)"] * 2 + ["[30, 32)"] * 2}))

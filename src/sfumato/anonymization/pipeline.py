@@ -636,11 +636,11 @@ def _merged(pieces: Codes, apart: Array | None) -> tuple[Merged, Array | None]:
 
 
 def _options_about(options: Mapping[str, Any], columns: tuple[str, ...]) -> Mapping[str, Any]:
-    """A method's options as far as they are about these columns."""
-    if "cuts" not in options:
-        return options
-    cuts = {name: places for name, places in options["cuts"].items() if name in columns}
-    return {**options, "cuts": cuts}
+    """A method's options as far as they are about these columns; no stage may leave out rows."""
+    stays = {name: how for name, how in options.items() if name != "suppression_limit"}
+    if "cuts" in stays:
+        stays["cuts"] = {name: at for name, at in stays["cuts"].items() if name in columns}
+    return stays
 
 
 def _loss(problem: Problem, solution: Solution, *, mean: bool = True) -> float:
