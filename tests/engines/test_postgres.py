@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir
@@ -17,9 +18,9 @@ import sfumato as sf
 from servers import PostgresServer
 from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
-from sfumato.engines import postgres
+from sfumato.engines import database_types, postgres
 from sfumato.engines import statements as sql
-from sfumato.engines.database_types import csv_batches
+from sfumato.engines.database_types import copied_batches, copied_text
 from sfumato.engines.postgres import Postgres, Server
 from sfumato.engines.protocol import column_of, whole_number
 from sfumato.engines.recoding import Cells, Recoding, Step
@@ -394,17 +395,21 @@ def test_rows_are_not_sorted_to_be_counted(execute: Execute, opened: Opener) -> 
             assert session.connection.execute("SHOW enable_sort").fetchone() == (sorts,)
 
 
-def test_a_sample_is_the_same_without_sorting_all_rows(
+def test_a_sample_is_uniform_and_repeats_without_sorting_all_rows(
     execute: Execute, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execute("CREATE TABLE numbers AS SELECT i FROM generate_series(1, 5000) AS i")
     engine = opened("numbers", snapshot=True)
     assert engine.row_count() == 5000
     few = engine.sample(100, seed=7)
-    monkeypatch.setattr(SQLEngine, "_nearly_all_below", lambda *_: 0.001)  # too few by far
     assert engine.sample(100, seed=7).equals(few)
+    drawn = np.concatenate([engine.sample(100, seed=seed)[0].to_numpy() for seed in range(30)])
+    tenths = np.bincount((drawn - 1) // 500, minlength=10)  # 300 each, give or take 17
+    assert 230 < tenths.min() <= tenths.max() < 370
     monkeypatch.setattr(SQLEngine, "_nearly_all_below", lambda *_: None)
-    assert engine.sample(100, seed=7).equals(few)
+    many = engine.sample(100, seed=7)
+    monkeypatch.setattr(SQLEngine, "_nearly_all_below", lambda *_: 0.001)  # too few by far
+    assert engine.sample(100, seed=7).equals(many)
 
 
 def test_a_release_of_one_column_keeps_its_nulls_apart(
@@ -426,13 +431,34 @@ def test_a_release_of_one_column_keeps_its_nulls_apart(
 def test_whole_numbers_are_read_as_such_and_others_named_without_their_cells():
     rows = [b'1,"a\nb"\n', b',""\n', b"300,\n"]
     columns = [column_of("n", pa.int16()), column_of("t", pa.string())]
-    first, second = csv_batches(iter(rows), columns, 2, "here")
+    first, second = copied_batches(iter(rows), columns, 2, "here")
     assert first.to_pydict() == {"n": [1, None], "t": ["a\nb", ""]}
     assert second.to_pydict() == {"n": [300], "t": [None]}
     narrow = [column_of("n", pa.int8()), columns[1]]
     with pytest.raises(ColumnError, match="column `n` holds a integer") as error:
-        list(csv_batches(iter(rows), narrow, 3, "here"))
+        list(copied_batches(iter(rows), narrow, 3, "here"))
     assert "300" not in str(error.value)
+
+
+def test_numbers_alone_travel_without_quotes():
+    columns = [column_of("n", pa.int16()), column_of("x", pa.float64())]
+    (read,) = copied_batches(iter([b"1\t-Infinity\n", b"\\N\t2.5\n"]), columns, 2, "here")
+    assert read.to_pydict() == {"n": [1, None], "x": [float("-inf"), 2.5]}
+
+
+def test_any_text_arrives_as_it_is(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = ["\\", "\t", "\n", "\r", "N", ".", '"', ",", "", "é"]
+    cells = [*map("".join, itertools.product(parts, repeat=3)), None]
+    table = pa.table({"t": cells, "n": [None, *range(len(cells) - 1)]})
+    monkeypatch.setattr(database_types, "_TEXT_BYTES", 3000)
+    execute("CREATE TABLE texts (t text, n int)")
+    with execute("SELECT 1").connection.cursor().copy("COPY texts FROM STDIN") as copy:
+        for text in copied_text(table.slice(0, 7)), copied_text(table.slice(7)):
+            for piece in text:
+                copy.write(bytes(piece))
+    assert sorted(execute("SELECT t, n FROM texts").fetchall(), key=str) == sorted(
+        zip(*table.to_pydict().values(), strict=True), key=str
+    )
 
 
 def test_no_more_is_put_before_a_slow_server_than_it_takes():

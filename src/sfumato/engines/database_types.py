@@ -1,7 +1,7 @@
 """Types of PostgreSQL and Spark in Arrow's terms and back, and cells on their way.
 
-PostgreSQL's rows travel as CSV and are parsed whole batches at a time; no Python object is made for
-a cell. Spark's travel as Arrow.
+PostgreSQL's rows travel as text and are parsed whole batches at a time; no Python object is made
+for a cell. Spark's travel as Arrow.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN_SIZE",
     "arrow_type",
+    "bare",
     "by_position",
     "columns_of",
-    "csv_batches",
-    "csv_lines",
+    "copied_batches",
+    "copied_text",
     "decimal_of",
     "postgres_type",
     "uploadable",
@@ -124,10 +125,18 @@ def postgres_type(type_: pa.DataType) -> str:
     return "text"
 
 
-def csv_batches(
+def bare(columns: Sequence[Column]) -> bool:
+    """Whether no text of a cell needs quotes: then COPY's own format is quicker than CSV."""
+    return not any(column.kind in ("text", "binary", "null") for column in columns)
+
+
+def copied_batches(
     messages: Iterable[Any], columns: Sequence[Column], rows: int, where: str
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of at most `rows` rows from COPY's messages, each of which is one row."""
+    """Record batches of at most `rows` rows from COPY's messages, each of which is one row.
+
+    They are CSV, unless the columns are `bare`.
+    """
     messages = iter(messages)
     while True:
         held = BytesIO()
@@ -137,38 +146,58 @@ def csv_batches(
         yield _parsed(held.getbuffer(), columns, where)
 
 
-def csv_lines(table: pa.Table | pa.RecordBatch) -> Iterator[Any]:
-    """A table as text that COPY reads: text in quotes, and nothing where a cell is null.
+def copied_text(table: pa.Table | pa.RecordBatch) -> Iterator[pa.Buffer]:
+    r"""A table as text that COPY reads.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> rows = pa.table({"name": ["Ann", "", None], "age": [30, None, 50]})
-    >>> print(b"".join(csv_lines(rows)).decode(), end="")
-    "Ann",30
-    "",
-    ,50
+    >>> rows = pa.table({"name": ["Ann", "a\tb", None], "age": [30, None, 50]})
+    >>> b"".join(copied_text(rows))
+    b'Ann\t30\na\\tb\t\\N\n\\N\t50\n'
     """
-    from pyarrow import csv
-
-    bare = csv.WriteOptions(include_header=False)
+    absent = {"null_handling": "replace", "null_replacement": r"\N"}
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
-        names = [f"c{at}" for at in range(batch.num_columns)]
-        arrays = [_plain(*pair) for pair in zip(batch.columns, batch.schema.names, strict=True)]
-        sink = pa.BufferOutputStream()
-        csv.write_csv(pa.RecordBatch.from_arrays(arrays, names=names), sink, bare)
-        yield sink.getvalue()
+        rows = max(batch.num_rows // (1 + batch.nbytes // _TEXT_BYTES), 1)
+        for start in range(0, batch.num_rows, rows):
+            part = batch.slice(start, rows)
+            texts = [_escaped(*pair) for pair in zip(part.columns, part.schema.names, strict=True)]
+            lines = pc.binary_join_element_wise(*texts, "\t", **absent)
+            yield pc.binary_join_element_wise(lines, "", "\n").buffers()[2]
+
+
+def _escaped(array: pa.Array, name: str) -> pa.Array:
+    """Cells as text in which nothing ends a cell or a line."""
+    found = _plain(array, name)
+    if not t.is_string(found.type):
+        return found.cast(pa.string())
+    _, offsets, data = found.buffers()
+    ends = memoryview(offsets).cast("B").cast("i")[found.offset :]
+    shown = bytes(memoryview(data)[ends[0] : ends[len(found)]]) if data is not None else b""
+    for special, written_as in _SPECIAL.items():
+        if special.encode() in shown:
+            found = pc.replace_substring(found, special, written_as)
+    return found
+
+
+_SPECIAL = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+"""Characters that COPY reads otherwise, and how they are written; first what writes the others."""
+_TEXT_BYTES = 1 << 28
+"""Bytes of cells of which one text is made at a time: arrays of texts hold no more than 2 GB."""
 
 
 def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.RecordBatch:
     whole = [t.is_integer(column.type) for column in columns]
+    plainly = bare(columns)
     try:
         read = _read(
-            data, [c.type if w else pa.string() for c, w in zip(columns, whole, strict=True)]
+            data,
+            [c.type if w else pa.string() for c, w in zip(columns, whole, strict=True)],
+            plainly,
         )
     except pa.ArrowInvalid:  # which column it is shows cell by cell
         whole = [False] * len(columns)
-        read = _read(data, [pa.string()] * len(columns))
+        read = _read(data, [pa.string()] * len(columns), plainly)
     arrays = []
     for cells, column, done in zip(read.columns, columns, whole, strict=True):
         try:
@@ -184,20 +213,23 @@ def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.Recor
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
 
 
-def _read(data: memoryview, types: Sequence[pa.DataType]) -> pa.Table:
+def _read(data: memoryview, types: Sequence[pa.DataType], plainly: bool) -> pa.Table:
     """Cells of these types; whole numbers need not become text first."""
     from pyarrow import csv
 
     kinds = {f"c{at}": type_ for at, type_ in enumerate(types)}
+    cut = {"delimiter": "\t", "quote_char": False} if plainly else {}
     return csv.read_csv(
         pa.BufferReader(data),
         read_options=csv.ReadOptions(
             column_names=list(kinds), block_size=max(len(data) + 1, 1 << 16), use_threads=False
         ),
-        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        parse_options=csv.ParseOptions(
+            newlines_in_values=not plainly, ignore_empty_lines=False, **cut
+        ),
         convert_options=csv.ConvertOptions(
             column_types=kinds,
-            null_values=[""],
+            null_values=["\\N" if plainly else ""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),

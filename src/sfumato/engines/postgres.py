@@ -2,8 +2,8 @@
 
 Samples and histograms come to us; rows stay where they are unless the caller asks for `batches`.
 Every question runs in a read-only transaction; with `snapshot` all of them share one, so that they
-describe the same moment. Rows travel as ``COPY … TO STDOUT (FORMAT csv)`` and are parsed whole
-batches at a time; no Python object is made for a cell. No message tells a password.
+describe the same moment. Rows travel by COPY and are parsed whole batches at a time; no Python
+object is made for a cell. No message tells a password.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from sfumato.engines import statements as sql
 from sfumato.engines.database_types import (
     UNKNOWN_SIZE,
     arrow_type,
-    csv_batches,
-    csv_lines,
+    bare,
+    copied_batches,
+    copied_text,
     decimal_of,
     postgres_type,
 )
@@ -135,7 +136,10 @@ class _Dialect(sql.Dialect):
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         row = exp.Anonymous(this="ROW", expressions=[key.copy() for key in keys])
         seed = exp.cast(exp.Literal.number(0), "bigint")
+        # A record's hash is a sum over its columns: by itself it would not tell, summed over rows,
+        # whether two of them have exchanged a cell.
         hashed = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, seed])
+        hashed = exp.Anonymous(this="HASHINT8EXTENDED", expressions=[hashed, seed.copy()])
         largest = exp.Literal.number((1 << 63) - 1)
         return exp.BitwiseAnd(this=hashed, expression=largest)
 
@@ -469,11 +473,12 @@ class _Session:
         self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
-        copying = _copy(exp.Subquery(this=statement), "STDOUT")
+        format_ = "text" if bare(columns) else "csv"
+        copying = _copy(exp.Subquery(this=statement), "STDOUT", format_)
         received = _received(self.connection, sql.text(copying, _DIALECT))
         with self._database.server.guarded(self._database.name), closing(received) as messages:
             self.connection.execute(_BY_HASHING if statement.find(exp.Group) else _AS_USUAL)
-            yield from csv_batches(messages, columns, rows, self._database.name)
+            yield from copied_batches(messages, columns, rows, self._database.name)
 
     def run(self, statement: sql.Node) -> None:
         """Run a statement that has no answer."""
@@ -483,8 +488,8 @@ class _Session:
         """Fill a temporary table, and let the planner know how large it is."""
         columns = [(field.name, postgres_type(field.type)) for field in table.schema]
         self.run(sql.new_table(name, columns, _DIALECT))
-        filling = sql.text(_copy(sql.table(name), "STDIN"), _DIALECT)
-        _sent(self.connection, filling, csv_lines(table))
+        filling = sql.text(_copy(sql.table(name), "STDIN", "text"), _DIALECT)
+        _sent(self.connection, filling, copied_text(table))
         self.run(sql.about(sql.table(name), "ANALYZE t"))
 
     def apply(self, *_: object) -> None:
@@ -533,10 +538,10 @@ class _Target:
         empty = sql.nothing_of(self._origin.rows(), schema.names, types)
         # In a table of this very transaction rows may come as if they had been there for ever: then
         # nobody who reads them has to find out, and write down, that they are there to stay.
-        filling = _copy(self._partial, "STDIN", "FREEZE")
+        filling = _copy(self._partial, "STDIN", "text", "FREEZE")
         with self.connected() as connection:
             connection.execute(sql.text(sql.table_of(self._partial, empty), _DIALECT))
-            texts = (text for batch in batches for text in csv_lines(batch))
+            texts = (text for batch in batches for text in copied_text(batch))
             _sent(connection, sql.text(filling, _DIALECT), texts)
 
     def engine(self) -> SQLEngine:
@@ -753,9 +758,9 @@ def _digits(rows: sql.Rows, names: Sequence[str]) -> sql.Node:
     return exp.select(*figures).from_(rows.relation())
 
 
-def _copy(what: sql.Node, where: str, *more: str) -> sql.Node:
-    """Rows out of a query or into a table, as CSV lines."""
-    format_ = exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))
+def _copy(what: sql.Node, where: str, form: str, *more: str) -> sql.Node:
+    """Rows out of a query or into a table."""
+    format_ = exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var(form))
     params = [format_, *(exp.CopyParameter(this=exp.var(word)) for word in more)]
     return exp.Copy(
         this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=params

@@ -686,17 +686,13 @@ def at_random(
 ) -> Node:
     """A uniform sample by random order, for engines whose rows have no order of their own.
 
-    Only rows whose random number is `below` another one are sorted, if that is given.
+    Only rows for which a random number lies `below` another one are sorted, if that is given.
     """
-    random = rows.dialect.random(seed)
-    if below is None:
-        found = exp.select(*rows.cells(names)).from_(rows.relation())
-        return found.order_by(random).limit(count)
-    drawn = exp.select(*rows.cells(names), named(random, "drawn")).from_(rows.relation())
-    few = exp.LT(this=field("drawn"), expression=exp.Literal.number(below))
-    found = exp.select(*[field(f"c{rows.at(name)}") for name in names])
-    found = found.from_(drawn.subquery(quoted("drawing"))).where(few)
-    return found.order_by(field("drawn")).limit(count)
+    found = exp.select(*rows.cells(names)).from_(rows.relation())
+    if below is not None:
+        drawn = rows.dialect.random(~seed)  # another than what they are sorted by
+        found = found.where(exp.LT(this=drawn, expression=exp.Literal.number(below)))
+    return found.order_by(rows.dialect.random(seed)).limit(count)
 
 
 def all_rows(rows: Rows, names: Sequence[str]) -> Node:
