@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from sfumato.engines.protocol import column_of
 from sfumato.engines.staging import WrittenFile
 from sfumato.engines.writing import format_of
 from sfumato.errors import ColumnError, EngineError, SourceError
+from sfumato.relational import joined_attack
 from sfumato.utility import compare
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -632,6 +634,42 @@ def test_what_is_solved_as_a_whole_goes_by_how_many_combinations_there_can_be(
     assert made.verified
     with pytest.raises(EngineError, match="method `full-domain` treats the whole table alike"):
         sf.anonymize(rows, qi=["age", "sex", "state", "job"], **asked)
+
+
+def test_tables_that_do_not_fit_together_are_refused_before_their_rows_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = np.arange(600)
+    stays = {"patient": numbers % 200, "ward": pa.array(["A", "B"]).take(pa.array(numbers % 2))}
+    house = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": numbers[:200], "sex": numbers[:200] % 2})},
+            "stays": {"source": pa.table(stays)},
+        },
+    }
+    (tmp_path / "key").write_text(sha256(b"tables").hexdigest())
+    (tmp_path / "key").chmod(0o600)
+    asked: dict[str, Any] = {"qi": ["patients.sex", "stays.ward"], "k": 3}
+    linked = {**asked, "linkable": True, "m": 1, "key_file": str(tmp_path / "key")}
+    little, more, plenty = (sf.Budget(memory=size) for size in (500_000, 2_500_000, 4_000_000))
+    told = r"800 rows of 2 tables take about \d+ MiB together, more than the \d MiB allowed"
+    for demanded in (asked, linked):
+        with pytest.raises(EngineError, match=told):
+            sf.relational.anonymize(house, **demanded, budget=little)
+    with pytest.raises(EngineError, match=told):
+        sf.relational.scan(house, budget=little)
+    assert sf.relational.scan(house, budget=more).alone is not None
+    with pytest.raises(EngineError, match=told):  # what is done with histories takes more
+        sf.relational.anonymize(house, **linked, budget=more)
+    sf.relational.anonymize(house, **linked, output=tmp_path / "out", budget=plenty)
+    with pytest.raises(EngineError, match=told):
+        sf.relational.verify(tmp_path / "out", budget=little)
+    with pytest.raises(EngineError, match=told.replace("800 rows of 2", "1,600 rows of 4")):
+        sf.relational.attack(tmp_path / "out", house, budget=plenty)
+    found = sf.relational.attack(tmp_path / "out", house)
+    monkeypatch.setattr(joined_attack, "_PAIR_BYTES", 1 << 40)  # not one pair is remembered
+    assert sf.relational.attack(tmp_path / "out", house) == found
 
 
 def test_a_population_is_read_within_the_limit(tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ def scan(run: Run, columns: Sequence[str] | None, person: str | None, seed: int)
     from sfumato import relational
 
     exclude = split_columns(run.exclude) or ()
-    with relational.dataset(run.source, person=person, opening=run.open, exclude=exclude) as made:
+    with relational.dataset(
+        run.source, person=person, opening=run.open, exclude=exclude, budget=run.budget
+    ) as made:
         left = made.without(exclude)
         asked = split_columns(columns, left.columns())
         found = relational.scan(left, asked, seed=seed, budget=run.budget)
@@ -65,7 +67,9 @@ def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Pa
             remedy="Leave out --save-recoding.",
         )
     exclude = split_columns(run.exclude) or ()
-    with relational.dataset(run.source, opening=run.open, exclude=exclude) as made:
+    with relational.dataset(
+        run.source, opening=run.open, exclude=exclude, budget=run.budget
+    ) as made:
         request = kept.overridden(requested.given(made.columns()))
         release = relational.anonymize(
             made,
@@ -119,7 +123,7 @@ def attack(
             remedy="Leave out --on, --person and --identity.",
         )
     k, m = numbers
-    with relational.dataset(people, opening=run.open) as made:
+    with relational.dataset(people, opening=run.open, budget=run.budget) as made:
         found = relational.attack(
             release, made, k=k, m=m, hierarchies=hierarchies, budget=run.budget
         )
@@ -141,7 +145,7 @@ def page(
     if released(run.source):
         assert run.source is not None
         return page_of(relational.verify(run.source, budget=run.budget)), ()
-    with relational.dataset(run.source, opening=run.open) as made:
+    with relational.dataset(run.source, opening=run.open, budget=run.budget) as made:
         found = relational.scan(made, qi, seed=seed, budget=run.budget)
     return page_of(found), tuple(f"{t.name}.{c}" for t in found.tables for c in t.known)
 

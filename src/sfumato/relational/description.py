@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from sfumato.budget import PROGRAM_MEMORY, Budget
 from sfumato.engines.foreign import FOREIGN
 from sfumato.errors import (
     ColumnError,
+    EngineMemoryError,
     InputError,
     ParameterError,
     SourceError,
@@ -41,12 +45,15 @@ from sfumato.wording import counted, shown
 
 __all__ = [
     "DESCRIPTION",
+    "LINK_BYTES",
+    "RELEASED_LINK_BYTES",
     "TABLE_ENDINGS",
     "Dataset",
     "Reference",
     "TableOf",
     "dataset",
     "is_dataset",
+    "require_room",
     "schema_of",
     "split_name",
     "table_files",
@@ -154,6 +161,12 @@ class Dataset:
     unfollowed: tuple[Unfollowed, ...] = ()
     views: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+
+    def links(self) -> set[tuple[str, str]]:
+        """Tables and columns of keys and references."""
+        keys = {(name, one.key) for name, one in self.tables.items() if one.key is not None}
+        refers = {(one.table, one.column) for one in self.references}
+        return keys | refers | {(one.to, one.key) for one in self.references}
 
     @property
     def steps(self) -> dict[str, Reference]:
@@ -339,6 +352,7 @@ def dataset(
     opening: Opener = table,
     found: bool = True,
     exclude: Collection[str] = (),
+    budget: Budget | None = None,
 ) -> Dataset:
     """Open a dataset.
 
@@ -355,21 +369,26 @@ def dataset(
         Whether keys and references that nobody declared are looked for.
     exclude
         Tables of a schema that need not be readable, as they are not published.
+    budget
+        Its memory holds for all tables: values of keys are looked at together.
     """
     if isinstance(source, Dataset):
         return source.about(person)
+    if budget is not None and opening is table:
+        opening = partial(table, budget=budget)
     if isinstance(source, Mapping):
         made = _described(source, "the dataset", opening, lambda given, _: given)
     else:
         text = os.fspath(source)
         if is_postgres(text):
-            return _schema(text, opening, exclude).about(person)
+            return _schema(text, opening, exclude, budget).about(person)
         place = Path(text)
         if place.is_dir() and not (place / DESCRIPTION).is_file():
             made = _folder(place, opening)
         else:
             made = _file(place / DESCRIPTION if place.is_dir() else place, opening)
     try:
+        require_room(made.tables.values(), (), budget)
         return (_completed(made) if found else made).about(person)
     except BaseException:
         made.close()
@@ -399,7 +418,50 @@ def _folder(place: Path, opening: Opener) -> Dataset:
     return Dataset(str(place), tables)
 
 
-def _schema(address: str, opening: Opener, exclude: Collection[str]) -> Dataset:
+_ROW_BYTES, _CELL_BYTES = 250, 16
+LINK_BYTES = 400
+"""What a key, or a reference to one, takes of each row while histories are read, measured."""
+RELEASED_LINK_BYTES = 900
+"""What it takes while they are blurred, written and counted again."""
+
+
+def require_room(
+    tables: Iterable[TableOf],
+    links: Iterable[tuple[str, str]],
+    budget: Budget | None,
+    each: int = LINK_BYTES,
+) -> None:
+    """Refuse tables that would not fit the memory together, before their rows come.
+
+    Parameters
+    ----------
+    links
+        Tables and columns of keys and references; `each` takes so many bytes of a row.
+    """
+    if budget is None or budget.memory is None:
+        return
+    tables = list(tables)
+    linked = Counter(table for table, _ in set(links))
+    needed = sum(
+        one.table.rows
+        * (_ROW_BYTES + _CELL_BYTES * len(one.table.columns) + each * linked[one.name])
+        for one in tables
+    )
+    if budget.holds(needed):
+        return
+    rows = sum(one.table.rows for one in tables)
+    raise EngineMemoryError(
+        f"{counted(rows, 'row')} of {counted(len(tables), 'table')} take about "
+        f"{needed + PROGRAM_MEMORY >> 20:,} MiB together, more than the "
+        f"{budget.memory >> 20:,} MiB allowed",
+        remedy=f"Allow more memory (e.g. {spell('memory', '16GB')}), or describe fewer tables in a "
+        f"{DESCRIPTION}.",
+    )
+
+
+def _schema(
+    address: str, opening: Opener, exclude: Collection[str], budget: Budget | None
+) -> Dataset:
     """The tables of a schema of PostgreSQL."""
     schema, url = schema_of(address), address.partition("#")[0]
     if schema is None:
@@ -411,6 +473,7 @@ def _schema(address: str, opening: Opener, exclude: Collection[str]) -> Dataset:
     told = keys_of_schema(url, schema, exclude)
     keys, declared = told.keys, told.references
     tables = {_named(name, shown(address)): opening(f'{url}#"{schema}"."{name}"') for name in keys}
+    require_room((TableOf(name, one) for name, one in tables.items()), (), budget)
     found = keys_and_references(tables, keys, declared)
     references = tuple(
         Reference(

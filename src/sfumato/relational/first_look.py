@@ -133,7 +133,7 @@ def scan(
     (0, 4, 4)
     """
     budget = budget or Budget()
-    made = dataset(source, person=person)
+    made = dataset(source, person=person, budget=budget)
     try:
         return _scanned(made, columns, seed, budget)
     finally:

@@ -45,7 +45,7 @@ from sfumato.columns.persons import (
 from sfumato.engines.protocol import Codes, KeepsText, Source, TextForm, asks_sql
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.labels import as_text
-from sfumato.relational.description import Dataset, Reference
+from sfumato.relational.description import LINK_BYTES, Dataset, Reference, require_room
 from sfumato.relational.plan import Plan
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource
@@ -149,6 +149,7 @@ def read_histories(
     linked: Mapping[str, Sequence[str]],
     tables: Sequence[str],
     budget: Budget,
+    room: int = LINK_BYTES,
 ) -> Histories:
     """Read the tables that lead to the person, and find out whose rows are whose.
 
@@ -158,11 +159,14 @@ def read_histories(
         By table the quasi-identifiers, and the columns that become pseudonyms.
     tables
         Tables to be read; those that others lead through are read as well.
+    room
+        Bytes that each key of a row takes, in all that is done with histories.
     """
     assert made.person is not None
     root, key = made.person
     steps, tokens = made.steps, _Tokens()
     order = [root, *_with_ways(made, tables)]
+    require_room([made.tables[name] for name in order], made.links(), budget, room)
     parts: dict[str, Part] = {}
     at_key: dict[tuple[str, str], dict[int, int]] = {}
     for at, name in enumerate(order):

@@ -22,7 +22,12 @@ from sfumato.budget import Budget
 from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import read_folder
-from sfumato.relational.description import Dataset, dataset
+from sfumato.relational.description import (
+    RELEASED_LINK_BYTES,
+    Dataset,
+    dataset,
+    require_room,
+)
 from sfumato.relational.histories import Histories, read_histories
 from sfumato.relational.publishing import certificate_of
 from sfumato.relational.verification import opened_release
@@ -114,11 +119,13 @@ def attack(
     k = int(told["k"]) if k is None else k
     most = m if m is not None else (None if told["m"] is None else int(told["m"]))
     with ExitStack() as stack:
-        released = _released(told, opened_release(text, record, stack))
-        outside = dataset(people, person=".".join(told["person"]))
+        released = _released(told, opened_release(text, record, stack, budget))
+        outside = dataset(people, person=".".join(told["person"]), budget=budget)
         if not isinstance(people, Dataset):
             stack.callback(outside.close)
         _require(known, outside)
+        both = [*released.tables.values(), *outside.tables.values()]
+        require_room(both, {*released.links(), *outside.links()}, budget, RELEASED_LINK_BYTES)
         mine = read_histories(released, known, {}, list(released.steps), budget)
         theirs = read_histories(
             outside, known, {}, [n for n in known if n in outside.steps], budget
@@ -200,7 +207,7 @@ def _counted(
     classes: dict[tuple[int, ...], list[int]] = {}
     for person, (own, _) in enumerate(shown):
         classes.setdefault(own, []).append(person)
-    covers = _Covers(readings, mine)
+    covers = _Covers(readings, mine, (budget.memory or _ENOUGH) // 8 // _PAIR_BYTES)
     number: Counter[str] = Counter()
     least: int | None = None
     for at, (own, rows) in enumerate(known):
@@ -244,10 +251,12 @@ def _items(histories: Histories) -> list[tuple[tuple[int, ...], list[Item]]]:
 
 
 class _Covers:
-    """Whether a released row covers a known one; each pair is looked at once."""
+    """Whether a released row covers a known one; so many pairs are remembered."""
 
-    def __init__(self, readings: Mapping[tuple[str, str], Reading], mine: Histories) -> None:
-        self._readings, self._mine = readings, mine
+    def __init__(
+        self, readings: Mapping[tuple[str, str], Reading], mine: Histories, most: int
+    ) -> None:
+        self._readings, self._mine, self._most = readings, mine, most
         self._seen: dict[tuple[Item, Item], bool] = {}
 
     def of(self, released: Item, known: Item) -> bool:
@@ -255,6 +264,8 @@ class _Covers:
             return False
         at = (released, known)
         if at not in self._seen:
+            if len(self._seen) >= self._most:
+                self._seen.clear()
             columns = self._mine.parts[released[0]].qi
             self._seen[at] = all(
                 bool(
@@ -265,6 +276,12 @@ class _Covers:
                 for column, cell, value in zip(columns, released[1], known[1], strict=True)
             )
         return self._seen[at]
+
+
+_ENOUGH = 1 << 30
+"""Memory where nobody named a limit."""
+_PAIR_BYTES = 400
+"""What a pair takes that is remembered, measured."""
 
 
 def _fits(known: Sequence[Item], released: Sequence[Item], covers: _Covers) -> bool:

@@ -35,8 +35,10 @@ from sfumato.hierarchy.labels import as_text
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.description import (
     DESCRIPTION,
+    RELEASED_LINK_BYTES,
     Dataset,
     dataset,
+    require_room,
 )
 from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import (
@@ -129,7 +131,7 @@ def anonymize(
     budget = budget or Budget()
     request = (config or Request()).overridden(asked)
     with ExitStack() as stack:
-        made = dataset(source, person=request.person, exclude=exclude)
+        made = dataset(source, person=request.person, exclude=exclude, budget=budget)
         if not isinstance(source, Dataset):
             stack.callback(made.close)
         target = None if output is None else os.fspath(output)
@@ -151,7 +153,9 @@ def anonymize(
 def _linked(
     plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
 ) -> TablesRelease:
-    histories = read_histories(plan.made, plan.known, plan.keys, plan.of_persons, budget)
+    histories = read_histories(
+        plan.made, plan.known, plan.keys, plan.of_persons, budget, RELEASED_LINK_BYTES
+    )
     requests = {name: plan.request(name) for name in histories.parts}
     problems = {
         name: _problem(part, requests[name], budget) for name, part in histories.parts.items()
@@ -440,6 +444,8 @@ def _unlinked(
     plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
 ) -> TablesRelease:
     """Every table by itself, without keys: k different persons in every class of it."""
+    here = [t for t in plan.made.tables.values() if not t.table.engine.capabilities.remote]
+    require_room(here, plan.made.links(), budget)
     with ExitStack() as stack:
         planned, lost = _all_planned(plan, stack, budget)
         if output is None and _stay(plan):
@@ -461,7 +467,7 @@ def _unlinked(
             promises += [{**promise, "table": name} for promise in told]
             if not remote:
                 staged[name].commit(force=False)  # the folder itself has no name yet
-                written[name] = stack.enter_context(table(places[name]))
+                written[name] = stack.enter_context(table(places[name], budget=budget))
         release = _without_links(plan, releases, lost)
         alone = tuple(_alone(plan, written, budget))
         release = replace(release, warnings=(*release.warnings, *alone))

@@ -26,7 +26,7 @@ from sfumato.errors import ColumnError, InputError, PromiseError, SourceError
 from sfumato.files import refuse_link
 from sfumato.hierarchy.labels import as_text
 from sfumato.keyfiles import public_key
-from sfumato.relational.description import DESCRIPTION, schema_of
+from sfumato.relational.description import DESCRIPTION, TableOf, require_room, schema_of
 from sfumato.relational.publishing import CERTIFICATE, certificate_of
 from sfumato.release import Certificate
 from sfumato.release.promise import Finding, measured_on, promise_from_dict
@@ -214,6 +214,8 @@ class LinkedTables:
         self, tables: Mapping[str, Table], budget: Budget | None
     ) -> tuple[dict[str, tuple[Any, ...]], dict[str, list[_Row]], int]:
         """Own cells and rows of each person, and rows that belong to nobody."""
+        links = [(name, key) for name, keys in self.keys.items() for key in keys]
+        require_room([TableOf(name, tables[name]) for name in self.keys], links, budget)
         read = {name: self._rows(tables[name], name, budget) for name in self.keys}
         index = {
             (to, key): {keys[key]: at for at, (_, keys) in enumerate(read[to]) if key in keys}
@@ -395,7 +397,7 @@ def verify(
     findings = [Finding("certificate", True, "the certificate is whole"), signed(record, demanded)]
     with ExitStack() as stack:
         try:
-            tables = opened_release(text, record, stack)
+            tables = opened_release(text, record, stack, budget)
             findings += _same(tables, record.body["output"]["tables"])
             findings += _described(text, tables)
             promised = record.body["promises"]
@@ -420,7 +422,9 @@ def verify(
     )
 
 
-def opened_release(text: str, record: Certificate, stack: ExitStack) -> dict[str, Table]:
+def opened_release(
+    text: str, record: Certificate, stack: ExitStack, budget: Budget | None
+) -> dict[str, Table]:
     """The tables of a released dataset."""
     tables: dict[str, Table] = {}
     for name, told in record.body["output"]["tables"].items():
@@ -437,7 +441,7 @@ def opened_release(text: str, record: Certificate, stack: ExitStack) -> dict[str
                 )
             refuse_link(Path(text) / file)
             source = str(Path(text) / file)
-        tables[str(name)] = stack.enter_context(table(source))
+        tables[str(name)] = stack.enter_context(table(source, budget=budget))
     return tables
 
 
