@@ -291,20 +291,29 @@ def _own_input_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
     """All tests together call them for longer than it takes to compile them.
 
-    So none of several workers runs them as Python first, for the 4 to 20 seconds after which it
-    gives up; whoever runs a few tests alone is done before that.
+    So none of several workers runs them as Python first, until each of them gives up; whoever runs
+    a few tests alone is done before that.
     """
     if request.config.option.workers <= 1:
         return
-    from sfumato.anonymization.cells import search
-    from sfumato.anonymization.methods import annealing, kmember, mondrian
+    from sfumato.anonymization import dual_ascent
+    from sfumato.anonymization.cells import bounds, candidates, paper, search, table
+    from sfumato.anonymization.methods import annealing, kmember, lattice, mondrian, pricing
+    from sfumato.hierarchy import tree
+    from sfumato.joint import attack
+    from sfumato.kernels import sorted_groups
+    from sfumato.privacy import rules
+    from sfumato.release import label_matching
 
     for loop in (
-        mondrian._cut_blocks,
-        kmember._cluster_blocks,
-        annealing._anneal,
-        search._open_groups,
-    ):
+        annealing._anneal, attack._search_rows, attack.reduce_lattice, bounds._cheapest_prices,
+        bounds._lower_to_feasible, candidates._mine, candidates._near_groups,
+        candidates._nearest_distances, dual_ascent._dual_value, kmember._cluster_blocks,
+        label_matching.build_tree, lattice._deal, lattice._name_taken, mondrian._cut_blocks,
+        paper._take_classes, pricing.total_loss, rules.groups_hold, search._find_elsewhere,
+        search._open_groups, search._reinsert, sorted_groups._tied_groups, table.refresh,
+        table.total, tree.lowest_common_ancestors,
+    ):  # fmt: skip
         loop.patience = 0.0
 
 

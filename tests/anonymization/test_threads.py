@@ -16,7 +16,7 @@ from sfumato import budget as budgets
 from sfumato.anonymization.methods import annealing, lattice, mondrian
 from sfumato.errors import BudgetError
 
-ROWS = 1_500
+ROWS = 900
 QI = ["age", "wage", "sex", "job"]
 
 

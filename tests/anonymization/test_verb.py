@@ -56,6 +56,7 @@ def cells(release, *names):
     return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
 
 
+@pytest.mark.crossed(8)
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_holds_on_embedded_engines(engine, model):

@@ -60,7 +60,8 @@ def test_a_peer_answers_in_its_own_process(tmp_path):
         runner.ask_peer(Path(sys.executable), script, {})
 
 
-def test_the_census_depends_on_seed_and_row_alone():
+def test_the_census_depends_on_seed_and_row_alone(monkeypatch):
+    monkeypatch.setattr(census, "CHUNK", 5_000)
     (small,) = census.census_batches(1000, seed=3)
     first, second = census.census_batches(census.CHUNK + 10, seed=3)
     assert small.num_columns == 41

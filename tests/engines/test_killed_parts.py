@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import time
@@ -18,6 +17,7 @@ import pytest
 
 import killed_writer
 import sfumato as sf
+from cli_tools import forks
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.verb import release_in_parts
 from sfumato.budget import Budget
@@ -43,7 +43,7 @@ def visits(rows: int = 800) -> pa.Table:
 
 def killed(ask: Any, *arguments: Any) -> None:
     """Start a process and kill it at the moment it tells."""
-    context = multiprocessing.get_context("spawn")
+    context = forks()
     reached = context.Event()
     process = context.Process(target=ask, args=(*arguments, reached))
     process.start()

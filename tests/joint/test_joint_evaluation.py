@@ -46,7 +46,7 @@ def test_choosing_the_matrix_and_the_same_seed_again() -> None:
     lung = study("lung")
     time, event = lung.outcome
     rows = (lung.encoded, time, event, lung.institution, lung.agreement)
-    settings = {"horizon": 365.0, "splits": 8, "dimensions": (2,)}
+    settings = {"horizon": 365.0, "splits": 4, "dimensions": (2,)}
     plain = evaluate(*rows, **settings)  # type: ignore[arg-type]
     chosen = evaluate(*rows, candidates=5, **settings)  # type: ignore[arg-type]
     again = evaluate(*rows, candidates=5, **settings)  # type: ignore[arg-type]
@@ -59,8 +59,8 @@ def test_safe_shares_and_tuned_penalties() -> None:
     lung = study("lung", dimensions=5)
     time, event = lung.outcome
     rows = (lung.encoded, time, event, lung.institution, lung.agreement)
-    whole = evaluate(*rows, horizon=365, splits=6, penalty=None)
-    safe = evaluate(*rows, horizon=365, splits=6, penalty=None, rounding="safe")
+    whole = evaluate(*rows, horizon=365, splits=3, penalty=None)
+    safe = evaluate(*rows, horizon=365, splits=3, penalty=None, rounding="safe")
     np.testing.assert_array_equal(safe.model("A").runs, whole.model("A").runs)
     assert (safe.private.runs != whole.private.runs).any()
     assert safe.private.concordance > 0.55

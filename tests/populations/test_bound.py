@@ -170,6 +170,7 @@ def test_the_bound_holds_for_any_distribution() -> None:
         assert expected <= uniqueness_bound(distinct, people) * (1 + 1e-12)
 
 
+@pytest.mark.crossed(14)
 @pytest.mark.parametrize("people", [1, 2, 3, 5, 10, 30])
 @pytest.mark.parametrize("distinct", [1, 2, 3, 7, 10, 12, 40])
 def test_no_distribution_is_expected_to_make_more_people_unique(distinct: int, people: int) -> None:

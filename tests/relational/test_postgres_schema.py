@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ import pytest
 
 import killed_house
 import sfumato as sf
-from cli_tools import sfumato
+from cli_tools import forks, sfumato
 from engines.conftest import load
 from houses import fewest_left, random_house
 from relational.conftest import house_tables
@@ -309,7 +308,7 @@ def test_a_killed_release_leaves_all_tables_or_none(
     postgres: Any, clinic: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    context, found, took = multiprocessing.get_context("spawn"), [], 0.0
+    context, found, took = forks(), [], 0.0
     chance = random.Random(3)
     schema = target.partition("#")[2].removesuffix(".*")
     for turn in range(3):

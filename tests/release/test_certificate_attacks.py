@@ -214,7 +214,7 @@ def test_what_stays_at_home_does_tell_guesses_apart(tmp_path: Path) -> None:
 
     released, true = made({})
     excluding: dict[str, int] = {}
-    for guess in guesses():
+    for guess in guesses()[::3]:
         other, answer = made(guess)
         for name in true:
             excluding[name] = excluding.get(name, 0) + (

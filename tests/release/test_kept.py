@@ -235,6 +235,7 @@ def test_cells_stay_as_they_stand_where_rows_are_solved_in_parts(tmp_path: Path)
     assert all(float(mean) for mean in after["age"])
 
 
+@pytest.mark.crossed(4)
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize(
     ("encoding", "after"),

@@ -424,6 +424,7 @@ def made_by(project: Project, verb: str, **given: Any) -> None:
     return None
 
 
+@pytest.mark.crossed(5)
 @pytest.mark.parametrize("verb", ["anonymize", "mask", "safe-harbor"])
 @pytest.mark.parametrize(
     ("ills", "tone"),

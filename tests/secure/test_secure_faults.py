@@ -109,6 +109,7 @@ def test_a_line_cut_after_some_bytes(actor, share, tmp_path):
     recorder.close()
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("liar", ["alice", "bob"])
 @pytest.mark.parametrize("ring", [Ring.power_of_two(32), Ring.odd((1 << 61) - 1)], ids=str)
 def test_garbage_for_content_gives_an_error_or_a_wrong_number(monkeypatch, ring, liar):

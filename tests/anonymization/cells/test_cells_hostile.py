@@ -113,17 +113,17 @@ def test_stars_that_cost_nothing() -> None:
 
 
 def test_what_was_cut_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = random_table(150, 6, values=5)
+    table, large = random_table(80, 6), random_table(150, 6)
     names = table.column_names
     assert anonymize(table, qi=names, k=3, method="cells").details["cut_off"] == ()
     monkeypatch.setattr(candidates, "MOST_PLACES", 1)
     monkeypatch.setattr("sfumato.anonymization.verb.roomy", lambda opened, *_: opened)
-    small, held = Budget(memory=6_000), sf.table(table, engine="memory")
+    small, held = Budget(memory=6_000), sf.table(large, engine="memory")
     little = anonymize(held, qi=names, k=3, method="cells", bound="lp", budget=small)
     assert any("as many as fit into memory" in said for said in little.details["cut_off"])
     monkeypatch.setattr(candidates, "MOST_PATTERNS", 20)
-    monkeypatch.setattr(candidates, "_SAMPLE", 40)
-    monkeypatch.setattr(candidates, "_MOST_PAIRS", 40 * 150)
+    monkeypatch.setattr(candidates, "_SAMPLE", 20)
+    monkeypatch.setattr(candidates, "_MOST_PAIRS", 20 * 80)
     few = anonymize(table, qi=names, k=3, method="cells")
     assert any("of 2^6 sets of columns" in said for said in few.details["cut_off"])
     assert any("were compared with all others" in said for said in few.details["cut_off"])
@@ -147,7 +147,7 @@ def test_an_optimum_that_was_asked_for_and_not_proven_is_said(
 @pytest.mark.parametrize("width", [7, 30])
 @pytest.mark.parametrize("stage", ["covering rows", "comparing rows", "bounding from below"])
 def test_time_that_ends_in_any_stage_leaves_a_release(stage: str, width: int) -> None:
-    table = random_table(120, width)
+    table = random_table(40, width)
 
     def stop(doing: str, share: float | None) -> None:
         if doing == stage:
@@ -155,7 +155,7 @@ def test_time_that_ends_in_any_stage_leaves_a_release(stage: str, width: int) ->
 
     budget = Budget(seconds=600, on_progress=stop)
     release = anonymize(table, qi=table.column_names, k=3, method="cells", budget=budget)
-    out = release.table.sample(120)
+    out = release.table.sample(40)
     rows = zip(*(out.column(name).to_pylist() for name in table.column_names), strict=True)
     assert min(Counter(rows).values()) >= 3
     assert release.lower_bound is not None
