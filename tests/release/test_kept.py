@@ -157,6 +157,20 @@ def test_types_of_files_stay(tmp_path: Path, ending: str) -> None:
         assert after[name].combine_chunks().equals(source[name].combine_chunks()), name
 
 
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_whole_seconds_are_read_back_as_what_they_are(tmp_path: Path, engine: Any) -> None:
+    """Parquet counts in milliseconds, and what is checked are the moments that it holds."""
+    moments = [dt.datetime(2024, 1, 1, 12) + dt.timedelta(days=at // 4) for at in range(ROWS)]
+    seconds = pa.array(moments, pa.timestamp("s"))
+    hours = pa.array([dt.time(at % 4) for at in range(ROWS)], pa.time32("s"))
+    source = sf.table(pa.table({"seen": seconds, "at": hours}), engine=engine)
+    out = tmp_path / "out.parquet"
+    asked = {"qi": [["seen"], ["at"]], "k": 4, "missing": "wildcard"}
+    assert sf.anonymize(source, output=out, **asked).k == 4
+    assert pq.read_table(out).column("seen").to_pylist() == moments
+    assert pq.read_table(out).column("at").to_pylist() == hours.to_pylist()
+
+
 def test_a_quasi_identifier_that_need_not_be_blurred_stays_a_number() -> None:
     table = pa.table({"SEX": [1, 2] * 10, "age": list(range(20))})
     release = sf.anonymize(table, qi=["SEX"], k=10)

@@ -142,6 +142,8 @@ class Writer:
         self._labels = [f.name for f in schema if LABELS.items() <= (f.metadata or {}).items()]
         if self.format.kind in FOREIGN:
             self.schema = carried(self.format.kind, self.schema, destination)
+        elif self.format.kind == "parquet":
+            self.schema = pa.schema([(f.name, _without_seconds(f.type)) for f in self.schema])
         self.form = TextForm(self.format.delimiter, "utf-8", {}) if form is None else form
         self._stored = _as_text(self.schema, self.form)
         self._mark = "".encode(self.form.encoding)  # the byte order mark, where there is one
@@ -380,6 +382,13 @@ def _bare(schema: pa.Schema) -> pa.Schema:
                 f"the output would have two columns named `{name}`", remedy="Rename one of them."
             )
     return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+
+
+def _without_seconds(type_: pa.DataType) -> pa.DataType:
+    """The type in which Parquet keeps a column: nothing there is counted in whole seconds."""
+    if t.is_timestamp(type_) and type_.unit == "s":
+        return pa.timestamp("ms", type_.tz)
+    return pa.time32("ms") if type_ == pa.time32("s") else type_
 
 
 def _as_text(schema: pa.Schema, form: TextForm) -> pa.Schema:
