@@ -336,3 +336,22 @@ def test_classes_that_show_the_same_numbers_are_one_in_every_figure(
         assert release.classes == after.classes == counted.classes
         assert (after.marketer, after.share_above) == (counted.marketer, counted.share_above)
         assert release.utility["average_class_size"] == pytest.approx(24 / counted.classes)
+
+
+@pytest.mark.parametrize("how", ["mean", "median", "middle"])
+def test_stars_are_counted_that_the_release_shows(how: str) -> None:
+    """A mean of all rows is no star, and a class without a number is one on every engine."""
+    random = np.random.default_rng(0)
+    heights = [None, None, *random.normal(0, 1, 58)]
+    table = pa.table({"age": random.integers(0, 8, 60), "height": heights})
+    asked = {"qi": ["age", "height"], "k": 3, "numbers_as": how}
+    here = sf.anonymize(table, **asked)
+    there = sf.anonymize(sf.table(table, engine="duckdb"), parts=1, **asked)
+    stars = here.to_arrow().column("height").null_count
+    assert here.suppressed_cells == there.suppressed_cells == stars > 2
+    assert here.column_actions == there.column_actions
+    whole = sf.anonymize(table.drop_null(), **{**asked, "k": 25}, method="full-domain")
+    shown = whole.to_arrow()
+    assert whole.suppressed_cells == sum(column.null_count for column in shown.columns)
+    starred = "starred" in whole.column_actions["height"]
+    assert starred == (shown.column("height").null_count > 0) == (how == "middle")

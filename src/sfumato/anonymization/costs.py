@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.anonymization.numbers_as import number_columns
 from sfumato.anonymization.persons import numbered, persons_in_classes
 from sfumato.anonymization.problem import Solution, largest_sets, piece_view
 from sfumato.anonymization.workload import QueryLog
@@ -214,10 +215,11 @@ def suppressed_cells(touched: Iterable[Mapping[str, Counter[str]]]) -> int:
     return sum(rows["starred"] for part in touched for rows in part.values())
 
 
-def touched_rows(part: Solution) -> dict[str, Counter[str]]:
+def touched_rows(part: Solution, shows: Mapping[str, str]) -> dict[str, Counter[str]]:
     """By quasi-identifier the rows in which it was blurred, and those in which it was starred.
 
-    A star is a star, whether a method leaves nothing of a cell or its tree or set ends there.
+    A star is a star, whether a method leaves nothing of a cell or its tree or set ends there; but
+    where a mean or median is shown in its place, it is none.
     """
     groups = len(part.sizes)
 
@@ -235,6 +237,9 @@ def touched_rows(part: Solution) -> dict[str, Counter[str]]:
             )
             codes = shown.codes[:groups]
             touched, starred = blurred[codes], (stars & blurred)[codes]
+            if (how := shows.get(column)) in ("mean", "median"):
+                (told,) = number_columns(part, column, how).values()
+                starred = touched & np.asarray(told.values.is_null())[told.codes[:groups]]
         elif column in part.starred:
             touched = starred = part.starred[column][:groups]
         rows = {"blurred": touched & ~starred, "starred": starred}
@@ -297,10 +302,10 @@ class PartCosts:
         held: Mapping[str, Array],
         rows: int,
         unknown: Container[str],
+        touched: Sequence[Mapping[str, Counter[str]]],
     ) -> PartCosts:
-        """From the solutions of one part, given what the whole table holds of each column."""
+        """From the solutions of one part, as they read, and what the whole table holds."""
         lost, bits, before, after, persons = {}, {}, {}, {}, {}
-        touched = [touched_rows(part) for part in parts]
         for part in parts:
             view = part.view
             for name, shown in view.published.items():

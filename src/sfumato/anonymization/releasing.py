@@ -101,7 +101,7 @@ def release_of(
     ]
     if request.key is not None:
         steps += [pseudonym_step(table, n, request.key_of(n)) for n in request.replaced]
-    touched = [touched_rows(part) for part in parts]
+    touched = [touched_rows(part, request.shows) for part in parts]
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
     release = Release.planned(

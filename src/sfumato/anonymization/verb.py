@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.anonymization.actions import pseudonym_step
-from sfumato.anonymization.costs import PartCosts, costs_of_parts
+from sfumato.anonymization.costs import PartCosts, costs_of_parts, touched_rows
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.numbers_as import as_read
 from sfumato.anonymization.parting import (
@@ -449,7 +449,8 @@ class PartSolver:
         if request.person is not None:
             cells = cells.append_column(request.person, rows.column(request.person))
         read = [as_read(solution, request.shows) for solution in solutions]
-        costs = PartCosts.of(read, self.whole.counts, self.whole.rows, self.whole.open)
+        touched = [touched_rows(solution, request.shows) for solution in solutions]
+        costs = PartCosts.of(read, whole.counts, whole.rows, whole.open, touched)
         told = {
             "costs": costs,
             "rows": rows.num_rows,
