@@ -277,7 +277,9 @@ def test_moments_in_a_zone_have_bounds(how: str, zone: str) -> None:
 
 @pytest.mark.parametrize("how", ["middle", "bounds"])
 def test_months_and_years_of_a_tree_have_no_bounds(how: str) -> None:
-    with pytest.raises(ParameterError, match=r"labels of column `born` are no ranges with two"):
+    with pytest.raises(
+        ParameterError, match=r"labels of column `born` cannot be read as a range of two ends"
+    ):
         sf.anonymize(people(), qi=["born"], k=5, method="full-domain", numbers_as=how)
 
 

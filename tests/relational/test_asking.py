@@ -888,7 +888,7 @@ def test_tables_of_which_nothing_is_known_are_spoken_of(linkable: bool, key: Pat
         f"no quasi-identifier of `drugs` is named: its rows are published {how}" in one
         for one in told
     )
-    alone = "drugs: not promised: 1 of 20 rows (5.0%) are alone for whoever knows `drug`; blur"
+    alone = "drugs: not promised: 1 of 20 rows (5.0%) is alone for whoever knows `drug`; blur"
     assert any(one.startswith(alone) for one in told)
     known = sf.relational.anonymize(house, k=3, qi=["people.sex", "drugs.drug"], **more).warnings
     assert not any("no quasi-identifier" in one for one in known)

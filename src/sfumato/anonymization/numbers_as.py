@@ -252,7 +252,8 @@ def _bounds(solution: Solution, column: str, published: Published) -> tuple[pa.A
     )
     if unread:
         raise ParameterError(
-            f"{unread:,} labels of column `{column}` are no ranges with two ends",
+            f"{counted(unread, 'label')} of column `{column}` cannot be read as a range of two "
+            "ends",
             remedy=f"Show the means of its classes, e.g. {spell('numbers_as', 'mean')}.",
         )
     singles = values.take(pa.array(own))

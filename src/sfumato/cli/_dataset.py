@@ -15,6 +15,7 @@ from sfumato.cli._options import split_columns
 from sfumato.cli._running import Run, figures, listed, may_be_dataset
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.anonymization.request import Request
@@ -161,7 +162,7 @@ def scan_view(found: DatasetScan) -> RenderableType:
         tables.add_row(one.name, f"{one.rows:,}", one.key or "", known, alone)
     ways = figures(first=False)
     for reference in found.references:
-        lost = f"{reference.orphans:,} rows lead nowhere" if reference.orphans else ""
+        lost = counted(reference.orphans, "row", does="lead nowhere") if reference.orphans else ""
         how = {"declared": "declared", "database": "declared in the database"}.get(
             reference.how, f"found by {reference.how}"
         )
@@ -209,7 +210,8 @@ def _verdict(found: DatasetScan) -> list[str]:
         )
     for one in found.tables:
         if one.nobodys:
-            lines.append(f"{one.nobodys:,} rows of `{one.name}` belong to nobody.")
+            belong = "belongs" if one.nobodys == 1 else "belong"
+            lines.append(f"{counted(one.nobodys, 'row')} of `{one.name}` {belong} to nobody.")
         for column, number in (one.contradictions or {}).items():
             lines.append(
                 f"`{one.name}.{column}` has one value per person but for {number:,} of them: it "

@@ -164,7 +164,11 @@ class Blurrer:
             f"before {FIRST_YEAR} (placeholders?)": int(self.counts[year < FIRST_YEAR].sum()),
             "in the future": int(self.counts[year > last].sum()),
         }
-        return [f"column `{self.name}`: {rows:,} dates lie {w}" for w, rows in odd.items() if rows]
+        return [
+            f"column `{self.name}`: {counted(rows, 'date', does='lie')} {where}"
+            for where, rows in odd.items()
+            if rows
+        ]
 
     @property
     def _star(self) -> str:

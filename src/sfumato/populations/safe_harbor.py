@@ -246,9 +246,10 @@ def _odd_years(name: str, years: pa.Array, values: Codes, as_of: dt.date) -> lis
     said = []
     early, late = int(counts[year < FIRST_YEAR].sum()), int(counts[year > as_of.year].sum())
     if early:
-        said.append(f"column `{name}`: {early:,} dates lie before {FIRST_YEAR} (placeholders?)")
+        dates = counted(early, "date", does="lie")
+        said.append(f"column `{name}`: {dates} before {FIRST_YEAR} (placeholders?)")
     if late:
-        said.append(f"column `{name}`: {late:,} dates lie in the future")
+        said.append(f"column `{name}`: {counted(late, 'date', does='lie')} in the future")
     return said
 
 

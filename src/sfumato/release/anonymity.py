@@ -28,6 +28,7 @@ from sfumato.privacy.classes import star_codes
 from sfumato.privacy.models import Missing
 from sfumato.release.promise import CountsPersons, Finding, require_same_classes
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 __all__ = [
     "Anonymity",
@@ -145,8 +146,8 @@ class Anonymity(CountsPersons):
                 return Finding(
                     check=self.kind,
                     holds=False,
-                    say=f"{labels:,} different cells of `{name}` stand for missing and other "
-                    "values together",
+                    say=f"in `{name}` {counted(labels, 'different cell', does='stand')} for "
+                    "missing and other values together",
                     measured={"mixed": labels},
                     remedy="Release the table again.",
                 )

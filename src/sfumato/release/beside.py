@@ -121,10 +121,12 @@ class Beside(Result):
         qi = f" beside {listed if self.several else 'the quasi-identifiers'}" if self.qi else ""
         every = f"{len(self.all_columns)} of the columns that stay as they are"
         if not self.alone[-1]:
-            said = f"{self._told(self.alone_by_all)} are alone for whoever knows {every}{qi}"
+            be = "is" if self.alone_by_all == 1 else "are"
+            said = f"{self._told(self.alone_by_all)} {be} alone for whoever knows {every}{qi}"
         else:
             names = " and ".join(f"`{name}`" for name in self.by)
-            said = f"{self._told(self.alone[-1])} are alone for whoever knows {names}{qi}"
+            be = "is" if self.alone[-1] == 1 else "are"
+            said = f"{self._told(self.alone[-1])} {be} alone for whoever knows {names}{qi}"
             if self.alone_by_all > self.alone[-1]:
                 said += f", and {self._told(self.alone_by_all)} for whoever knows {every}"
         return f"{NOT_PROMISED}{said}; blur what others may know, too"
@@ -132,7 +134,7 @@ class Beside(Result):
     def _told(self, alone: int) -> str:
         share = alone / max(self.rows, 1)
         told = f"{min(share, 0.999 if share < 1 else 1):.1%}" if share >= 0.001 else "below 0.1%"
-        return f"{alone:,} of {self.rows:,} rows ({told})"
+        return f"{alone:,} of {counted(self.rows, 'row')} ({told})"
 
 
 def beside(

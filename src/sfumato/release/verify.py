@@ -44,6 +44,7 @@ from sfumato.release.promise import (
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 from sfumato.utility.comparison import boundary_violations
+from sfumato.wording import counted
 
 __all__ = ["Verification", "promised", "signed", "verify"]
 
@@ -237,7 +238,8 @@ def _within(
     return Finding(
         "boundaries",
         False,
-        f"{total:,} cells are blurred beyond their boundary: {told}",
+        f"{counted(total, 'cell', does='are')} blurred beyond {'its' if total == 1 else 'their'} "
+        f"boundary: {told}",
         measured=broken,
     )
 
