@@ -144,7 +144,7 @@ def test_large_groups_keep_every_rule(asked):
 
 @pytest.mark.parametrize("asked", [{"l": 4}, {"t": 0.15}])
 def test_tallies_are_what_counting_again_would_find(asked, monkeypatch):
-    table = crowd(np.random.default_rng(11), 400)
+    table = crowd(np.random.default_rng(11), 200)
     names = table.column_names[:3]
     asked = {"k": 8, "method": "best", "sensitive": ["illness"], **asked}
     demand = Request.of({"qi": names, "hierarchies": TREES, "identifiers": ["who"], **asked})

@@ -36,7 +36,7 @@ def test_no_partition_loses_less(seed, k, extra):
 
 def test_the_bound_is_nearer_to_the_optimum_than_what_rows_lose_by_themselves(monkeypatch):
     random = np.random.default_rng(11)
-    tables = [small_table(random, 9) for _ in range(10)]
+    tables = [small_table(random, 9) for _ in range(6)]
     optima = [optimum(table, 2) for table in tables]
 
     def share():

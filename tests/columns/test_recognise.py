@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.columns.content import ColumnFacts, Forms, form_of, is_free_text
+from sfumato.columns.content import _TELLING, FORMS, ColumnFacts, Forms, form_of, is_free_text
 from sfumato.columns.recognise import Neighbours, recognise
 from sfumato.columns.vocabulary import meaning_of, words_of
 
@@ -110,6 +114,37 @@ def test_blanks_around_cells_say_nothing(what, cells):
     form = form_of(pa.array([f" {cell}\t" for cell in cells]))
     assert form is not None
     assert form.what == what
+
+
+@pytest.mark.parametrize(
+    ("what", "cell"),
+    [
+        ("e-mail addresses", "ada@example.org"),
+        ("web addresses", "http://localhost"),
+        ("web addresses", "www.example"),
+        ("hardware addresses", "ab:cd:ef:ab:cd:ef"),
+        ("hardware addresses", "ab-cd-ef-ab-cd-ef"),
+        ("internet addresses", "fe::ab"),
+        ("universal identifiers (UUID)", "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"),
+        ("long hexadecimal codes", "ABCDefab" * 4),
+        ("picture files", "ada.png"),
+        ("picture files", "data:image/ada"),
+    ],
+)
+def test_forms_of_cells_without_a_digit(what, cell):
+    form = form_of(pa.array(["some", "words", *[cell] * 4]))
+    assert form is not None
+    assert form.what == what
+    assert form_of(pa.array(["some", "words", "and others"])) is None
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.what)
+@given(data=st.data())
+@settings(max_examples=25)
+def test_what_tells_of_no_form_has_none(form, data):
+    cell = data.draw(st.from_regex(re.compile(form.pattern, re.ASCII), fullmatch=True)).strip()
+    if form.what != "sexes" and (form.check is None or form.check(cell)):
+        assert re.search(_TELLING, cell)
 
 
 def test_a_few_dates_are_no_telephones():

@@ -59,8 +59,8 @@ def test_safe_shares_and_tuned_penalties() -> None:
     lung = study("lung", dimensions=5)
     time, event = lung.outcome
     rows = (lung.encoded, time, event, lung.institution, lung.agreement)
-    whole = evaluate(*rows, horizon=365, splits=3, penalty=None)
-    safe = evaluate(*rows, horizon=365, splits=3, penalty=None, rounding="safe")
+    whole = evaluate(*rows, horizon=365, splits=2, penalty=None)
+    safe = evaluate(*rows, horizon=365, splits=2, penalty=None, rounding="safe")
     np.testing.assert_array_equal(safe.model("A").runs, whole.model("A").runs)
     assert (safe.private.runs != whole.private.runs).any()
     assert safe.private.concordance > 0.55

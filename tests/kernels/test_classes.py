@@ -164,7 +164,7 @@ def test_more_large_classes_than_are_listed_at_first():
 
 def test_many_keys_in_one_bucket_make_the_hash_table_grow():
     # Keys that scatter to the same leading bits share a bucket whatever their number.
-    scattered_keys = np.arange(1, 30_000, dtype=np.uint64) << np.uint64(20)
+    scattered_keys = np.arange(1, 10_000, dtype=np.uint64) << np.uint64(20)
     keys = np.array([key_tables.unscatter(key) for key in scattered_keys], np.uint64)
     marks = np.array([0, 2 * len(keys)], np.int64)
     totals = np.zeros(2 * len(keys), np.uint32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -221,6 +222,9 @@ _PATTERNS = {
 _DATED = {_PATTERNS["dates"], _PATTERNS["parts of dates"]}
 """Patterns that take long to prepare, and that nothing without a digit fits."""
 
+_TELLING = "[0-9@:./-]|^[A-Fa-f]{32}"
+"""What is in every cell that has one of the forms, but for words that say a sex."""
+
 
 def share(cells: pa.Array, what: str) -> float:
     """Share of different cells that have a form.
@@ -268,9 +272,15 @@ class Forms:
         return next((form for form in asked if self._share(form) >= SOME), None)
 
     def _share(self, form: Found) -> float:
+        if form.what != "sexes" and not self._telling:
+            return 0.0
         if form.what not in self._shares:
             self._shares[form.what] = _fitting(self._cells, form)
         return self._shares[form.what]
+
+    @cached_property
+    def _telling(self) -> bool:
+        return bool(pc.any(pc.match_substring_regex(self._cells, _TELLING)).as_py())
 
 
 def form_of(cells: pa.Array) -> Found | None:
