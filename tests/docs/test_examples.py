@@ -20,6 +20,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -241,6 +242,10 @@ class PageRun:
             done = sfumato(*globbed(words[1:]), stdin=stdin)
             return done.code, done.out, done.err
         assert words[0] in HELPERS, f"{words[0]} is no command that pages may use"
+        if words[0] == "python" and words[1].endswith(".py"):
+            with redirect_stdout(io.StringIO()) as said:
+                runpy.run_path(words[1], run_name="__main__")
+            return 0, said.getvalue(), ""
         here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         ended = subprocess.run(
             command,

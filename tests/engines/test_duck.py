@@ -85,18 +85,19 @@ def test_random_tables(drawn: tuple[list[tuple[object, ...]], int], wanted: int)
     engine.close()
 
 
-def wide_table(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> ParquetSource:
     """Rows that all differ, too many for a small memory."""
+    path = tmp_path_factory.mktemp("wide") / "wide.parquet"
     choice = np.random.default_rng(5)
     rows = 400_000
     table = pa.table({f"n{at}": choice.integers(0, 2**60, rows) for at in range(12)})
     pq.write_table(table, path)
-    return path
+    return ParquetSource([path], "wide")
 
 
-def test_a_histogram_that_does_not_fit_goes_to_disk(tmp_path: Path) -> None:
-    source = ParquetSource([wide_table(tmp_path / "wide.parquet")], "wide")
-    engine = SQLEngine(DuckDB(source, memory=64 << 20, threads=2))
+def test_a_histogram_that_does_not_fit_goes_to_disk(wide: ParquetSource) -> None:
+    engine = SQLEngine(DuckDB(wide, memory=64 << 20, threads=2))
     names = [column.name for column in engine.schema()]
     assert engine.class_sizes(names).to_dict() == {1: 400_000}
     limit = engine.connection.opened().sql("SELECT current_setting('memory_limit')").fetchall()
@@ -117,9 +118,8 @@ def test_nothing_temporary_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     engine.close()
 
 
-def test_a_spent_budget_stops_the_statement(tmp_path: Path) -> None:
-    source = ParquetSource([wide_table(tmp_path / "wide.parquet")], "wide")
-    engine = SQLEngine(DuckDB(source, memory=64 << 20))
+def test_a_spent_budget_stops_the_statement(wide: ParquetSource) -> None:
+    engine = SQLEngine(DuckDB(wide, memory=64 << 20))
     names = [column.name for column in engine.schema()]
     with pytest.raises(BudgetError, match="wide: counting classes was stopped"):
         engine.class_sizes(names, Budget(seconds=0.1))

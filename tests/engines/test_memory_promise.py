@@ -456,7 +456,7 @@ def test_rows_of_too_many_columns_are_refused_before_work_starts(tmp_path: Path)
 
 
 def test_wide_releases_are_written_in_smaller_groups(tmp_path: Path) -> None:
-    wide(tmp_path / "wide.parquet", 30_000, 320)
+    wide(tmp_path / "wide.parquet", 14_000, 320)
     sf.anonymize(
         tmp_path / "wide.parquet", qi=["c0"], k=2, rows_are_people=True,
         output=tmp_path / "release.parquet",

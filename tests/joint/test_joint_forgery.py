@@ -76,49 +76,56 @@ def tampered(value: Any, dice: random.Random) -> Any:
     return value
 
 
-def test_agreements_with_junk_in_them() -> None:
+@pytest.mark.parametrize("times", [400, pytest.param(1500, marks=pytest.mark.slow)])
+def test_agreements_with_junk_in_them(times: int) -> None:
     dice, plain, refused = random.Random(1), study("lung").agreement.to_dict(), 0
-    for _ in range(1500):
+    for _ in range(times):
         try:
             Agreement.from_dict(tampered(plain, dice))
         except SfumatoError:
             refused += 1
-    assert refused > 700  # another study's name or seed is as good as the first
+    assert refused > times * 7 / 15  # another study's name or seed is as good as the first
 
 
-def test_descriptions_with_junk_in_them(described: tuple[pa.Table, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [100, pytest.param(300, marks=pytest.mark.slow)])
+def test_descriptions_with_junk_in_them(
+    described: tuple[pa.Table, Any], tmp_path: Path, times: int
+) -> None:
     table, about = described
     dice, refused = random.Random(2), 0
-    for _ in range(300):
+    for _ in range(times):
         text = json.dumps(tampered(about, dice))
         pq.write_table(table.replace_schema_metadata({"sfumato.share": text}), tmp_path / "f")
         try:
             fit_shares([read_share(tmp_path / "f")], "cox", penalty=0.1)
         except SfumatoError:
             refused += 1
-    assert refused > 250  # the institution's name and an unused rounding step may be others
+    # the institution's name and an unused rounding step may be others
+    assert refused > times * 5 / 6
 
 
-def test_models_with_junk_in_them(share: Share, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [200, pytest.param(600, marks=pytest.mark.slow)])
+def test_models_with_junk_in_them(share: Share, tmp_path: Path, times: int) -> None:
     lung = study("lung")
     write_model(fit_shares([share], "cox", penalty=0.1), tmp_path / "m.json")
     plain, dice, refused = json.loads((tmp_path / "m.json").read_text()), random.Random(3), 0
     few = lung.table.slice(0, 5)
-    for _ in range(600):
+    for _ in range(times):
         (tmp_path / "f.json").write_text(json.dumps(tampered(plain, dice)))
         try:
             found = score(read_model(tmp_path / "f.json"), few)
             assert np.isfinite(found.score).all()
         except SfumatoError:
             refused += 1
-    assert refused > 100
+    assert refused > times / 6
 
 
-def test_bytes_changed_or_cut_off(share: Share, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [400, pytest.param(1500, marks=pytest.mark.slow)])
+def test_bytes_changed_or_cut_off(share: Share, tmp_path: Path, times: int) -> None:
     path, dice = tmp_path / "a.share.parquet", random.Random(4)
     write_share(share, path)
     whole = path.read_bytes()
-    for _ in range(1500):
+    for _ in range(times):
         changed = bytearray(whole)
         for _ in range(dice.choice([1, 1, 4, 50])):
             changed[dice.randrange(len(changed))] = dice.randrange(256)
