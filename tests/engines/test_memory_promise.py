@@ -70,6 +70,26 @@ VERBS = {
     "uniques": ["uniques", "TABLE", "--max-size", "3"],
     "mask": ["mask", "TABLE", "--beta", "0.9", "-o", "mask.parquet"],
     "risk": ["risk", "TABLE", "--qi", QI],
+    "safe-harbor": ["safe-harbor", "TABLE", "-o", "harbor.parquet"],
+    "population-written": [
+        "population", "TABLE", "--universe", "3e8", "--qi", "age,sex,zip", "-k", "20",
+        "-o", "population.parquet",
+    ],
+    "attack-persons": ["attack", "RELEASE", "VISITS", "--on", "age,sex", "-k", "5"],
+    "risk-people": ["risk", "TABLE", "--qi", "age,sex,zip,job", "--population", "VISITS"],
+    "full-domain": [
+        "anonymize", "TABLE", "-k", "10", "--qi", "age,sex,state", "--method", "full-domain",
+        "-o", "full-domain.parquet",
+    ],
+    "kmember": [
+        "anonymize", "TABLE", "-k", "10", "--qi", "age,sex,state,job", "--method", "kmember",
+        "--time", "30s", "-o", "kmember.parquet",
+    ],
+    "best": [
+        "anonymize", "TABLE", "-k", "10", "--qi", "age,sex,state,job", "--method", "best",
+        "--time", "30s", "-o", "best.parquet",
+    ],
+    "demo-data": ["demo-data", "-n", "1000000", "-o", "demo.parquet"],
     "population": ["population", "TABLE", "--universe", "3e8", "--qi", "age,sex,zip"],
     "mondrian": ["anonymize", "TABLE", "-k", "10", "--qi", QI, "-o", "mondrian.parquet"],
     "diverse": [
@@ -453,6 +473,27 @@ def test_rows_of_too_many_columns_are_refused_before_work_starts(tmp_path: Path)
         sf.mask(opened, beta=0.5, budget=budget)
     assert sf.measure(opened, ["c0", "c5"], budget=budget).rows == 200
     opened.close()
+
+
+def test_with_little_memory_only_narrow_releases_are_written(tmp_path: Path) -> None:
+    """Rows are read, looked up and packed at the same time."""
+    rows = wide(tmp_path / "wide.parquet", 200, 13)
+    little, more = (sf.Budget(memory=size << 20) for size in (256, 384))
+    told = r"rows of \d+ columns take about 41\d MiB out of core, more than the 256 MiB allowed"
+    asked: dict[str, Any] = {"qi": ["c1"], "k": 2, "rows_are_people": True}
+    for budget, names in ((little, rows.column_names[:12]), (more, rows.column_names)):
+        with sf.table(
+            tmp_path / "wide.parquet", columns=names, engine="duckdb", budget=budget
+        ) as opened:
+            assert sf.anonymize(opened, **asked, budget=budget).verified
+    with sf.table(tmp_path / "wide.parquet", engine="duckdb", budget=little) as opened:
+        with pytest.raises(EngineError, match=told):
+            sf.anonymize(opened, **asked, budget=little)
+        with pytest.raises(EngineError, match=told):
+            sf.safe_harbor(opened, budget=little)
+        with pytest.raises(EngineError, match=told):
+            sf.population(opened, universe=1e6, output=tmp_path / "out.csv", budget=little)
+        assert sf.mask(opened, beta=0.5, budget=little).verified
 
 
 def test_wide_releases_are_written_in_smaller_groups(tmp_path: Path) -> None:

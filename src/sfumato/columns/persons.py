@@ -73,6 +73,8 @@ _MOSTLY = 0.9
 """Share of rows from which on others do not hide that a column is one-to-one with persons."""
 _MANY = 100
 """Different whole numbers that are the persons' by more than chance, wherever those lie."""
+_SPELLED = 1 << 14
+"""Texts that are brought into one spelling together: every step of it holds another copy."""
 _SOME = 3
 _CHANCE = 0.001
 """How likely a few numbers may be all known by chance, to be taken for persons all the same."""
@@ -104,7 +106,8 @@ class Persons:
     def plain(self) -> Iterator[pa.Array]:
         """All values in one spelling, without words for nobody."""
         for values in self.table.engine.different(self.column):
-            yield _spelled(values).drop_null()
+            for start in range(0, len(values), _SPELLED):
+                yield _spelled(values[start : start + _SPELLED]).drop_null()
 
     @property
     def is_text(self) -> bool:

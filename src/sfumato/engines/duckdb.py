@@ -43,6 +43,8 @@ _MEMORY_OF_THE_REST = 288 * _MEGABYTE
 _MEMORY_OF_WRITING = 416 * _MEGABYTE
 """The same while a release is written: its rows are read, recoded and packed at the same time."""
 
+_LEAST_OF_WRITING, _NARROW = 384 * _MEGABYTE, 12
+"""With less memory than this, releases of more columns (times lookups) are refused; measured."""
 _COLUMN = 6 * 8 * 2048
 """Bytes that a column takes in the steps of a statement that moves rows, measured."""
 _CELLS, _FEWEST = 16 * BATCH_ROWS, 2048
@@ -184,15 +186,17 @@ class DuckDB:
             return max(memory - _MEMORY_OF_WRITING, memory // 5, _LEAST_OF_DUCKDB)
         return max(memory - _MEMORY_OF_THE_REST, memory // 3, _LEAST_OF_DUCKDB)
 
-    def check_width(self, columns: int, *, writing: bool) -> None:
+    def check_width(self, columns: int, *, writing: bool, lookups: int = 1) -> None:
         """Refuse rows of so many columns that it could not move a few thousand of them at a time.
 
-        Every step of a statement holds as many, so that nothing can be laid aside.
+        Every step of a statement holds as many, so that nothing can be laid aside. Below what
+        releases take, only narrow ones are written.
         """
         if self.memory is None:
             return
         needed, limit = _COLUMN * columns, self._limit(self.memory, writing=writing)
-        if needed > limit:
+        little = writing and self.memory < _LEAST_OF_WRITING and columns * lookups > _NARROW
+        if needed > limit or little:
             whole = needed + (_MEMORY_OF_WRITING if writing else _MEMORY_OF_THE_REST)
             raise EngineMemoryError(
                 f"rows of {columns:,} columns take about {whole >> 20:,} MiB out of core, more "

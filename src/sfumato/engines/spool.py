@@ -88,7 +88,7 @@ class Spool:
         self._closed = False
         self._memory = memory
         self._group = min(_ROW_GROUP_BYTES, max(memory, _LEAST_GROUP))
-        self._bytes = 0
+        self._bytes = self._waiting = self._waiting_rows = 0
         self._held: list[pa.RecordBatch] = []
         self._folder: PrivateFolder | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -111,15 +111,17 @@ class Spool:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add rows at the end."""
+        size = batch.nbytes  # of wide tables it takes a while to add up
         self._held.append(batch)
-        self._bytes += batch.nbytes
+        self._bytes += size
+        self._waiting_rows += batch.num_rows
+        self._waiting += size
         self.text_bytes += sum(batch.column(name).nbytes for name in self._text)
         self.rows += batch.num_rows
         if self._writer is None and self._bytes > self._memory:
             self._start_file()
         if self._writer is not None and (
-            sum(b.num_rows for b in self._held) >= _ROW_GROUP
-            or sum(b.nbytes for b in self._held) >= self._group
+            self._waiting_rows >= _ROW_GROUP or self._waiting >= self._group
         ):
             self._flush()
 
@@ -194,6 +196,7 @@ class Spool:
             fit = held.num_rows * self._group // max(held.nbytes, 1)  # one batch may be large
             self._guarded(self._writer.write_table, held, min(_ROW_GROUP, max(fit, 1)))
             self._held.clear()
+            self._waiting = self._waiting_rows = 0
 
     def _guarded(self, act: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         try:

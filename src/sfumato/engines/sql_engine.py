@@ -191,8 +191,8 @@ class Changing(Protocol):
 class Limited(Protocol):
     """A connection to a database that works within a limit of this process's memory."""
 
-    def check_width(self, columns: int, *, writing: bool) -> None:
-        """Refuse rows of more columns than it could move."""
+    def check_width(self, columns: int, *, writing: bool, lookups: int = 1) -> None:
+        """Refuse rows of more columns than it could move, or look up and write."""
 
 
 class SQLEngine:
@@ -681,6 +681,8 @@ class SQLEngine:
                     lookup.entries(taken[at], ordinals.get(at)) for at, lookup in enumerate(lookups)
                 ]
                 yield recoded_batch(batch, recoding, entries, schema)
+                if self.source is not None and self.source.memory is not None:
+                    give_back()
                 done += batch.num_rows
                 if budget is not None:
                     budget.progress("writing", done / total if total else None)

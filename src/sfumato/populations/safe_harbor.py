@@ -33,6 +33,7 @@ from sfumato.release.certificate import check_place
 from sfumato.release.promise import Finding, WithoutColumns
 from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.tables.open import refuse_too_wide
 from sfumato.wording import counted
 
 __all__ = [
@@ -383,6 +384,7 @@ def safe_harbor(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
+    refuse_too_wide(opened, writing=True, lookups=4)  # each column by itself
     kept, dropped = opened.require(keep), opened.require(drop)
     if both := [name for name in kept if name in dropped]:
         raise ParameterError(

@@ -50,6 +50,7 @@ from sfumato.release import Release, publish
 from sfumato.release.certificate import check_place
 from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.tables.open import refuse_too_wide
 
 __all__ = [
     "ColumnSet",
@@ -477,6 +478,8 @@ def population(
     opened = table(source, budget=budget)
     opened.require(keep)
     check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
+    if output is not None:
+        refuse_too_wide(opened, writing=True, lookups=4)  # each column by itself
     chosen, left_out = quasi_identifiers(opened, qi, person, seed, budget)
     check_weights(chosen, weights)
     sample = read_sample(opened, chosen, person, domains, hierarchies, pad_zip, budget)

@@ -485,7 +485,7 @@ def plan_mask(
         raise InputError(
             "the table has no rows to publish", where=opened.name, remedy="Name one that has rows."
         )
-    refuse_too_wide(opened, writing=True)
+    refuse_too_wide(opened, writing=True, lookups=0)
     worth = column_weights(opened, weights)
     names = opened.columns
     pinned = [names.index(name) for name in opened.require(must_publish)]

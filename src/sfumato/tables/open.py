@@ -528,15 +528,19 @@ def roomy(opened: Table, size: float, budget: Budget) -> Table:
     return Table(roomier, opened.columns)
 
 
-def refuse_too_wide(opened: Table, *, writing: bool) -> None:
-    """Refuse rows with more columns than could be moved within the memory, before work starts."""
+def refuse_too_wide(opened: Table, *, writing: bool, lookups: int = 1) -> None:
+    """Refuse rows with more columns than could be moved within the memory, before work starts.
+
+    In a release new cells may be looked up by several sets of columns.
+    """
     from sfumato.engines.protocol import asks_sql
 
     if asks_sql(opened.engine):
         from sfumato.engines.sql_engine import Limited
 
         if isinstance(opened.engine.connection, Limited):
-            opened.engine.connection.check_width(len(opened.columns), writing=writing)
+            columns = len(opened.columns)
+            opened.engine.connection.check_width(columns, writing=writing, lookups=lookups)
 
 
 def check_engine(engine: str) -> None:
