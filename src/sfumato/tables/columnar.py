@@ -265,7 +265,7 @@ def text_bytes(cells: Iterable[pa.Array]) -> int:
     Examples
     --------
     >>> text_bytes([pa.array(["ab", "cd"])]), text_bytes([pa.array(["ab"])] * 1_000)
-    (112, 56)
+    (108, 54)
     """
     first: pa.Array | None = None
     held = 0
