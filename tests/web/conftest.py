@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -52,14 +53,29 @@ def opened(bench: Running, tmp_path: Path) -> Project:
     return project
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+_STARTED, _AFTERWARDS = list[Browser](), ExitStack()
+
+
+@pytest.fixture
+def chromium() -> Browser:
     """A started browser; tests are skipped, saying so, where chromium is missing."""
-    found = chromium_or_skip()
-    with sync_playwright() as playwright:
+    if not _STARTED:
+        found = chromium_or_skip()
+        playwright = _AFTERWARDS.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=found, args=list(QUIET))
-        yield browser
-        browser.close()
+        _AFTERWARDS.callback(browser.close)
+        _STARTED.append(browser)
+    return _STARTED[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Close the browser when no test of it follows: with it, nothing else can run an event loop."""
+    yield
+    here = nextitem is not None and nextitem.path.parent == item.path.parent
+    if not (here and nextitem.get_closest_marker("browser")):  # type: ignore[union-attr]
+        _STARTED.clear()
+        _AFTERWARDS.close()
 
 
 @pytest.fixture
