@@ -55,12 +55,13 @@ def write_result(role: str, program: str, port: int, output: Path, times: int = 
     output.write_text(str(result))
 
 
+@pytest.mark.parametrize("stride", [8, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("role", ["alice", "bob"])
-def test_a_peer_killed_at_each_step(actor, role, tmp_path):
+def test_a_peer_killed_at_each_step(actor, role, stride, tmp_path):
     living = "bob" if role == "alice" else "alice"
     # who dies before it has said a word was never here: the door stays open for it
     # steps take turns: what the other role does in between is a step of the other role
-    for step in range(1 + (role == "bob"), messages("everything"), 4):
+    for step in range(1 + (role == "bob"), messages("everything"), stride):
         port = free_port()
         actor.play(role, "everything", port, fatal=step)
         output = tmp_path / f"{step}.txt"
@@ -73,8 +74,9 @@ def test_a_peer_killed_at_each_step(actor, role, tmp_path):
         actor.wait()
 
 
-def test_a_peer_killed_at_each_step_of_the_papers_setting(actor, tmp_path):
-    for step in range(1, messages("paper"), 2):
+@pytest.mark.parametrize("stride", [4, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_peer_killed_at_each_step_of_the_papers_setting(actor, stride, tmp_path):
+    for step in range(1, messages("paper"), stride):
         port = free_port()
         actor.play("bob", "paper", port, fatal=step)
         with pytest.raises(PeerError):
