@@ -562,3 +562,10 @@ def test_what_was_parsed_is_parsed_in_the_original(tmp_path: Path) -> None:
     assert unread.code == 2
     said = "`born` was not read as text when the release was made."
     assert f"{said} Read this table as then: --parse born=date:dmy." in " ".join(unread.err.split())
+
+
+def test_zeros_are_one_value_whatever_their_sign(tmp_path):
+    table = pa.table({"x": [0.0, -0.0] * 5 + [1.0] * 5})
+    release = sf.anonymize(table, qi=["x"], k=3, output=tmp_path / "out.parquet")
+    found = compare(tmp_path / "out.parquet", table)
+    assert found.non_uniform_entropy == release.utility["non_uniform_entropy"] == 0

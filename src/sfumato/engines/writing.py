@@ -46,6 +46,7 @@ __all__ = [
     "parsed",
     "removed",
     "synced",
+    "unsigned_zeros",
 ]
 
 _GROUP, _WIDE, _FEWEST = BATCH_ROWS, 32, 1024
@@ -280,7 +281,7 @@ class Writer:
             if text and pa.types.is_dictionary(held) and not pa.types.is_floating(field.type):
                 held = held.value_type
             array = array if held == field.type else array.cast(field.type)
-            arrays.append(_unsigned_zeros(array) if pa.types.is_floating(field.type) else array)
+            arrays.append(unsigned_zeros(array) if pa.types.is_floating(field.type) else array)
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
     def _append(self, batch: pa.RecordBatch) -> None:
@@ -438,7 +439,7 @@ def _by_appearance(array: pa.DictionaryArray) -> pa.DictionaryArray:
     )
 
 
-def _unsigned_zeros(array: pa.Array) -> pa.Array:
+def unsigned_zeros(array: pa.Array) -> pa.Array:
     """Floats with 0.0 in place of -0.0."""
     if pa.types.is_float16(array.type):  # Arrow does not calculate with them
         return pc.add(array.cast(pa.float32()), pa.scalar(0.0, pa.float32())).cast(array.type)

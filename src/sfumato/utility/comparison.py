@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.engines.protocol import column_of
+from sfumato.engines.writing import unsigned_zeros
 from sfumato.errors import (
     ColumnError,
     EngineError,
@@ -514,7 +515,7 @@ def boundary_violations(
 
 
 def _rows(source: Any, names: list[str], which: str) -> pa.Table:
-    """Some columns of a table, as Arrow holds them."""
+    """Some columns of a table, as Arrow holds them, with one zero."""
     opened = table(source)
     for name in names:
         if name not in opened.columns:
@@ -523,7 +524,11 @@ def _rows(source: Any, names: list[str], which: str) -> pa.Table:
             )
     schema = pa.schema([(name, opened.column(name).type) for name in names])
     batches = [batch.cast(schema) for batch in opened.batches(names)]  # text may be in dictionaries
-    return pa.Table.from_batches(batches, schema)
+    rows = pa.Table.from_batches(batches, schema)
+    for at, field_ in enumerate(schema):
+        if pa.types.is_floating(field_.type):
+            rows = rows.set_column(at, field_, unsigned_zeros(rows.column(at)))
+    return rows
 
 
 def _starred(cells: pa.Array, marked: pa.Array, values: pa.Array) -> pa.Array:
