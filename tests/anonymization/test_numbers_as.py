@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -357,3 +358,34 @@ def test_stars_are_counted_that_the_release_shows(how: str) -> None:
     assert whole.suppressed_cells == sum(column.null_count for column in shown.columns)
     starred = "starred" in whole.column_actions["height"]
     assert starred == (shown.column("height").null_count > 0) == (how == "middle")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("whose", [{}, {"person": "who"}], ids=["rows", "persons"])
+def test_bounds_cover_their_rows_out_of_core_too(
+    tmp_path: Path, whose: dict[str, str], ending: str
+) -> None:
+    """Ends between whole numbers and days stay there, and are no values that few rows hold."""
+    random = np.random.default_rng(1)
+    day = [dt.date(2024, 1, 1) + dt.timedelta(int(at)) for at in random.integers(0, 20, 40)]
+    own = {"row": range(40), "who": random.integers(0, 20, 40), "n": random.integers(-20, 20, 40)}
+    table = pa.table({**own, "day": day})
+    asked = {"qi": ["n", "day"], "k": 4, "numbers_as": "bounds", **whose}
+    rare = {
+        name: {at for at, n in Counter(own).items() if n < 4}
+        for name, own in (
+            ("n", table["n"].to_pylist()),
+            ("day", [dt.datetime(*d.timetuple()[:3]) for d in day]),
+        )
+    }
+    source = sf.table(table, engine="duckdb")
+    release = sf.anonymize(
+        source, **asked, parts=1, rows_are_people=True, output=tmp_path / f"out.{ending}"
+    )
+    assert release.k >= 4
+    for row in release.to_arrow().to_pylist():
+        was = {"n": own["n"][row["row"]], "day": dt.datetime(*day[row["row"]].timetuple()[:3])}
+        for name, value in was.items():
+            low, high = row[f"{name}_from"], row[f"{name}_to"]
+            assert low <= value < high or low == value == high
+            assert low == high or not rare[name] & {low, high}

@@ -31,7 +31,15 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.hierarchy import Published
 
-__all__ = ["WORDS", "as_read", "bound_names", "coincidences", "midpoints", "number_columns"]
+__all__ = [
+    "WORDS",
+    "as_read",
+    "bound_names",
+    "coincidences",
+    "midpoints",
+    "number_columns",
+    "type_of_bounds",
+]
 
 WORDS = {
     "mean": "shown as the mean of its class",
@@ -271,13 +279,25 @@ _WHOLE_FLOATS = 2**53
 """Up to here floats hold every whole number."""
 
 
-def _require_floats(values: pa.Array, column: str) -> None:
-    """Refuse floats in place of whole numbers that they would round to others."""
+def type_of_bounds(kind: pa.DataType, values: pa.Array) -> pa.DataType:
+    """The type of bounds of which some may lie between two whole numbers or days."""
+    if pa.types.is_date(kind):
+        return pa.timestamp("s")
+    return pa.float64() if pa.types.is_integer(kind) and not _beyond_floats(values) else kind
+
+
+def _beyond_floats(values: pa.Array) -> bool:
+    """Whether there are whole numbers that floats round to others."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not pa.types.is_integer(kind):
-        return
+        return False
     least, most = pc.min_max(values.cast(kind)).as_py().values()
-    if least is not None and max(-least, most) > _WHOLE_FLOATS:
+    return least is not None and max(-least, most) > _WHOLE_FLOATS
+
+
+def _require_floats(values: pa.Array, column: str) -> None:
+    """Refuse floats in place of whole numbers that they would round to others."""
+    if _beyond_floats(values):
         raise ParameterError(
             f"column `{column}` holds whole numbers beyond 2^53, which floats round: no mean, "
             "middle or end between two of them can be shown as a number",

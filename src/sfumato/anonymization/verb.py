@@ -32,7 +32,7 @@ import pyarrow as pa
 from sfumato.anonymization.actions import pseudonym_step
 from sfumato.anonymization.costs import PartCosts, costs_of_parts, touched_rows
 from sfumato.anonymization.methods import mondrian
-from sfumato.anonymization.numbers_as import as_read
+from sfumato.anonymization.numbers_as import as_read, bound_names, type_of_bounds
 from sfumato.anonymization.parting import (
     Crowd,
     Whole,
@@ -733,7 +733,13 @@ def _written(table: Table, solver: PartSolver, reads: tuple[str, ...]) -> Mappin
     )
     few = table.sample(200, reads, solver.request.seed)
     solver = replace(solver, whole=replace(solver.whole, rules=free), seconds=1.0)
-    return {field.name: field.type for field in solver(few).cells.schema}
+    kinds = {field.name: field.type for field in solver(few).cells.schema}
+    request, values = solver.request, solver.whole.values
+    if not request.exact_ends:  # single values have no ends between two of them
+        for name in (name for name, how in request.shows.items() if how == "bounds"):
+            for end in bound_names(name):
+                kinds[end] = type_of_bounds(kinds[end], values[name])
+    return kinds
 
 
 def _checked(

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Codes, asks_sql
@@ -230,7 +231,8 @@ def require_same_classes(
     Where both are tables of one kind of database, it sums up hashes of their rows.
     """
     sums = [_hash_sums(one, columns, budget) for one in (table, witness)]
-    if table.engine.kind != witness.engine.kind or None in sums:
+    alike = all(table.column(name).type == witness.column(name).type for name in columns)
+    if table.engine.kind != witness.engine.kind or None in sums or not alike:
         same = _equal(*(one.classes(columns, budget=budget) for one in (table, witness)))
     else:
         same = sums[0] == sums[1]
@@ -249,11 +251,19 @@ def _hash_sums(
     return engine.hash_sums(columns, budget) if asks_sql(engine) else None
 
 
+def _same_values(mine: pa.Array, theirs: pa.Array) -> bool:
+    """Whether values are the same; times, in whichever unit a file counts them."""
+    try:
+        return bool(mine.equals(theirs if theirs.type == mine.type else theirs.cast(mine.type)))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+
+
 def _equal(mine: Codes, theirs: Codes) -> bool:
     """Whether two tables have the same combinations, as often."""
     if mine.entries != theirs.entries or mine.rows != theirs.rows:
         return False
-    if not all(a.equals(b) for a, b in zip(mine.values, theirs.values, strict=True)):
+    if not all(map(_same_values, mine.values, theirs.values)):
         return False
     ordered = []
     for codes in (mine, theirs):
