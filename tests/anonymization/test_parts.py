@@ -149,6 +149,38 @@ def test_sets_without_a_common_column_are_solved_in_parts(engine: Any) -> None:
     assert release.verified
 
 
+@pytest.mark.parametrize(
+    ("method", "sets", "told"),
+    [("cells", [["height"]], True), ("mondrian", [["age", "city"], ["illness"]], False)],
+)
+def test_figures_of_parts_are_those_of_the_release(
+    method: str, sets: list[list[str]], told: bool
+) -> None:
+    """Classes that two parts make alike are one, and those cut by parts have no risks told."""
+    table = people(300)
+    source = sf.table(table, engine="duckdb")
+    release = sf.anonymize(source, qi=sets, k=3, method=method, parts=4, identifiers=["row"])
+    assert release.details["in_parts"]["parts"] > 1
+    sizes = Counter(classes(release.to_arrow(), sets[0]).values())
+    number = sum(sizes.values())
+    assert release.classes == number
+    assert release.utility["average_class_size"] == pytest.approx(300 / number)
+    assert release.utility["discernibility"] == sum(size**2 * n for size, n in sizes.items())
+    assert bool(release.details["risk"]) == told
+    for risk in release.details["risk"]:
+        before, after = (len(classes(one, sets[0])) for one in (table, release.to_arrow()))
+        assert (risk.marketer, risk.after.marketer) == pytest.approx((before / 300, after / 300))
+
+
+def test_a_part_may_be_left_out_whole() -> None:
+    apart = np.r_[np.repeat(np.arange(10), 6), np.arange(1000, 61000, 3000)]
+    table = pa.table({"n": apart, "town": ["a"] * 60 + ["b"] * 20})
+    asked = {"qi": ["n", "town"], "k": 3, "boundaries": {"n": {"max_width": 5}}}
+    source = sf.table(table, engine="duckdb")
+    release = sf.anonymize(source, **asked, method="lattice", parts=3)
+    assert (release.rows, release.suppressed_rows) == (60, 20)
+
+
 def test_rows_keep_their_order_and_what_is_not_blurred(tmp_path: Path) -> None:
     table = people()
     out = tmp_path / "out.parquet"

@@ -348,7 +348,7 @@ def costs_of_parts(
 ) -> WholeCosts:
     """Costs of a table from those of its parts.
 
-    Classes that two parts make alike count twice in discernibility and in the average size; the
+    Classes that two parts make alike count twice, until what was written is counted; the
     distribution of columns is not known.
     """
     names = list(parts[0].lost)

@@ -79,6 +79,7 @@ from sfumato.keyfiles import names_same
 from sfumato.privacy import Rules, with_crowd
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path, check_place
+from sfumato.risks import Risk
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource
 from sfumato.tables.open import refuse_too_wide, roomy
@@ -507,7 +508,8 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         "sample": sample.num_rows,
         **_cut_cost(sample, parting, request, whole),
     }
-    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred)
+    cut = frozenset(one.column for one in parting.cuts)
+    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred, cut)
     recoding = Parted(
         parting,
         reads,
@@ -831,6 +833,13 @@ class _Told:
     planned: Mapping[str, Any]
     columns: tuple[str, ...]
     inferred: Mapping[str, str] = field(default_factory=dict)
+    cut: frozenset[str] = frozenset()
+
+    def _risks(self, found: Sequence[Risk]) -> tuple[Risk, ...]:
+        """By set; none, not told, where persons or classes of a set may lie in several parts."""
+        sets = self.request.qi
+        whole = all(self.cut <= set(names) for names in sets)
+        return tuple(sorted(found, key=lambda one: sets.index(one.qi))) if whole else ()
 
     def __call__(self, reports: Sequence[bytes]) -> Mapping[str, Any]:
         told = [pickle.loads(report) for report in reports]
@@ -846,7 +855,7 @@ class _Told:
         left = self.whole.rows - costs.released
         details: dict[str, Any] = {
             "in_parts": {**self.planned, "rows": [min(sizes), max(sizes)]},
-            "risk": costs.risks,  # none: not told, as persons may lie in several parts
+            "risk": self._risks(costs.risks),
         }
         if self.request.person is not None:
             details["persons"] = {

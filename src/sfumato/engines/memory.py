@@ -297,7 +297,8 @@ class MemoryEngine:
                 kept = step.keep[found]
                 keep = kept if keep is None else keep & kept
             for name, made in step.cells.items():
-                cells[name] = made.values.take(as_arrow(made.of(found)))
+                values = made.values if len(made.values) else pa.nulls(1, made.values.type)
+                cells[name] = values.take(as_arrow(made.of(found)))  # all rows may be left out
         return pa.table(cells), keep
 
     def fingerprint(self) -> str:

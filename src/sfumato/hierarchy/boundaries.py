@@ -80,6 +80,8 @@ class Limit:
         """
         codes = np.asarray(codes)
         shown = published.codes >= 0
+        if not shown.any():
+            return 0
         low = published.low[published.codes]
         high = published.high[published.codes]
         if isinstance(self.shape, Ranges):

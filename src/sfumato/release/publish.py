@@ -33,6 +33,7 @@ from sfumato.release.certificate import (
 )
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost, measured_on
 from sfumato.results import Frames, Result, plain
+from sfumato.risks import risk_of_classes
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource, from_pandas, from_polars
 from sfumato.tables.source import is_pandas, is_polars
@@ -583,16 +584,39 @@ def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:
         )
     k, classes = _classes(plan.qi, findings, written)
     figures, told = _not_promised(plan, written, budget)
+    utility, risk = _of_classes(plan, written, classes, budget)
     return replace(
         plan,
+        utility=utility,
         k=k,
         classes=classes,
         rows=written.rows,
         findings=findings,
         verified=True,
-        details={**plan.details, **figures, **({"together": both} if both else {})},
+        details={**plan.details, **risk, **figures, **({"together": both} if both else {})},
         warnings=tuple(dict.fromkeys((*plan.warnings, *beside, *told))),
     )
+
+
+def _of_classes(
+    plan: Release, written: Table, classes: int | None, budget: Budget | None
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """Figures about classes, counted on what was written where parts made some of them alike."""
+    if not isinstance(plan.mapping, Parted) or (len(plan.qi) == 1 and classes == plan.classes):
+        return plan.utility, {}
+    sizes = [written.class_sizes(names, budget) for names in plan.qi]
+    first, left = sizes[0], plan.suppressed_rows
+    squares = sum(size * size * many for size, many in first.to_dict().items())
+    new = {
+        "discernibility": squares + left * (written.rows + left),
+        "average_class_size": written.rows / first.classes if first.classes else 0.0,
+    }
+    risk = [
+        replace(one, after=risk_of_classes(own.sizes, times=own.classes_of_size, qi=one.qi))
+        for one, own in zip(plan.details.get("risk", ()), sizes, strict=False)
+        if one.persons is None
+    ]
+    return {**plan.utility, **new}, {"risk": tuple(risk)} if risk else {}
 
 
 def _with_earlier(
