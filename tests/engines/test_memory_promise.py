@@ -24,6 +24,7 @@ import pytest
 import sfumato as sf
 from sfumato.anonymization import verb
 from sfumato.anonymization.request import Request
+from sfumato.columns.persons import Persons
 from sfumato.engines.encoding import _Dictionaries
 from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.protocol import column_of
@@ -580,6 +581,14 @@ def test_frames_are_not_copied_within_a_limit(kind: str) -> None:
     limited.close()
     few = frame[["sex", "age"]] if kind != "arrow" else frame.select(["sex", "age"])
     assert sf.table(few, budget=sf.Budget(memory=5 << 20)).engine.kind == "memory"
+
+
+def test_few_numbers_of_persons_are_spelled_at_a_time() -> None:
+    """Every step of it holds another copy of them."""
+    opened = sf.table(frame_of("arrow", 20_000))
+    spelled = list(Persons(opened, "who").plain())
+    assert max(map(len, spelled)) <= 1 << 14
+    assert len(pa.concat_arrays(spelled).unique()) == 20_000
 
 
 def test_cells_of_another_type_are_found_before_work_starts() -> None:
