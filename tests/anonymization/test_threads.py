@@ -58,7 +58,7 @@ WAYS = {
     "kmember": {"method": "kmember"},
     "kmember in parts": {"method": "kmember", "part_size": 100},
     "best": {"method": "best"},
-    "best of several": {"method": "best", "k": 100, "rounds": 1, "qi": ["age", "sex", "job"]},
+    "best of several": {"method": "best", "k": 60, "rounds": 1, "qi": ["age", "job"]},
     "cells": {"method": "cells", "qi": ["age", "sex", "job"]},
 }
 
