@@ -37,6 +37,7 @@ from sfumato.populations.promises import (
     people_share,
     share_figure,
 )
+from sfumato.populations.safe_harbor import FIRST_YEAR, odd_dates
 from sfumato.release import Promise, Release
 from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result
@@ -63,7 +64,6 @@ __all__ = [
 ]
 
 
-FIRST_YEAR = 1900
 MOSTLY = 0.75
 """Share of numbers from which other text in a column is taken for a mistake."""
 NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
@@ -159,16 +159,7 @@ class Blurrer:
         if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             return []
         year = np.asarray(pc.fill_null(pc.year(self.values), FIRST_YEAR))
-        last = dt.date.today().year
-        odd = {
-            f"before {FIRST_YEAR} (placeholders?)": int(self.counts[year < FIRST_YEAR].sum()),
-            "in the future": int(self.counts[year > last].sum()),
-        }
-        return [
-            f"column `{self.name}`: {counted(rows, 'date', does='lie')} {where}"
-            for where, rows in odd.items()
-            if rows
-        ]
+        return odd_dates(self.name, year, self.counts, dt.date.today().year)
 
     @property
     def _star(self) -> str:

@@ -37,6 +37,7 @@ from sfumato.tables.open import refuse_too_wide
 from sfumato.wording import counted
 
 __all__ = [
+    "FIRST_YEAR",
     "OLDEST",
     "RESTRICTED_AREAS",
     "HarborColumn",
@@ -44,6 +45,7 @@ __all__ = [
     "direct_identifiers",
     "disallowed",
     "harbor_cells",
+    "odd_dates",
     "plan_safe_harbor",
     "read_areas",
     "safe_harbor",
@@ -56,6 +58,7 @@ OLDEST = 89
 ABOVE = "90+"
 
 FIRST_YEAR = 1900
+"""Dates before it are doubted."""
 
 FREE_TEXT = "free text"
 
@@ -239,19 +242,29 @@ def _years(name: str, values: pa.Array) -> pa.Array:
     return years
 
 
+def odd_dates(name: str, years: Any, counts: Any, last: int) -> list[str]:
+    """Sentences about dates that can hardly be true: their years, the rows of each, and this year.
+
+    Examples
+    --------
+    >>> odd_dates("birth", np.array([1850, 1990]), np.array([2, 5]), 2026)
+    ['column `birth`: 2 dates lie before 1900 (placeholders?)']
+    """
+    odd = {
+        f"before {FIRST_YEAR} (placeholders?)": int(counts[years < FIRST_YEAR].sum()),
+        "in the future": int(counts[years > last].sum()),
+    }
+    return [
+        f"column `{name}`: {counted(rows, 'date', does='lie')} {where}"
+        for where, rows in odd.items()
+        if rows
+    ]
+
+
 def _odd_years(name: str, years: pa.Array, values: Codes, as_of: dt.date) -> list[str]:
-    """Sentences about dates that can hardly be true."""
     counts = values.counts if values.counts is not None else np.ones(values.entries, np.int64)
-    codes = values.arrays[0]
-    year = np.asarray(years.cast("float64").fill_null(np.nan))[codes]
-    said = []
-    early, late = int(counts[year < FIRST_YEAR].sum()), int(counts[year > as_of.year].sum())
-    if early:
-        dates = counted(early, "date", does="lie")
-        said.append(f"column `{name}`: {dates} before {FIRST_YEAR} (placeholders?)")
-    if late:
-        said.append(f"column `{name}`: {counted(late, 'date', does='lie')} in the future")
-    return said
+    year = np.asarray(years.cast("float64").fill_null(np.nan))[values.arrays[0]]
+    return odd_dates(name, year, counts, as_of.year)
 
 
 def disallowed(name: str, form: str, values: pa.Array, restricted: Collection[str]) -> int:
