@@ -230,10 +230,13 @@ def require_same_classes(
 
     Where both are tables of one kind of database, it sums up hashes of their rows.
     """
-    sums = [_hash_sums(one, columns, budget) for one in (table, witness)]
-    alike = all(table.column(name).type == witness.column(name).type for name in columns)
-    if table.engine.kind != witness.engine.kind or None in sums or not alike:
-        same = _equal(*(one.classes(columns, budget=budget) for one in (table, witness)))
+    both = (table, witness)
+    alike = table.engine.kind == witness.engine.kind and all(
+        table.column(name).type == witness.column(name).type for name in columns
+    )
+    sums = [_hash_sums(one, columns, budget) for one in both] if alike else [None]
+    if None in sums:
+        same = _equal(*(one.classes(columns, budget=budget) for one in both))
     else:
         same = sums[0] == sums[1]
     if not same:
