@@ -233,6 +233,17 @@ def test_a_fingerprint_knows_which_row_and_column_a_cell_is_in(opened: Opener) -
     assert len({print_of(change) for change in ({}, *changed)}) == len(changed) + 1
 
 
+def test_a_fingerprint_knows_every_bit_of_a_number(opened: Opener) -> None:
+    def print_of(number: int) -> str:
+        apart = pa.array([number], pa.int64())
+        since = pa.array([number + 946_684_800_000_000], pa.int64())  # where years begin with 2000
+        return opened(
+            pa.table({"number": apart, "at": since.cast(pa.timestamp("us"))})
+        ).fingerprint()
+
+    assert len({print_of(number) for number in (1, 1 << 32, 3 << 32 | 2)}) == 3
+
+
 def test_adult_measures_are_the_same(opened: Opener) -> None:
     _same_measures(opened, column_sets=6, rows=3_000)
 

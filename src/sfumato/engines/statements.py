@@ -86,6 +86,8 @@ class Dialect:
 
     def row_text(self, cells: Sequence[Node], columns: Sequence[Column]) -> Node:
         """Cells as one text, which no other cells have."""
+        if not columns:
+            return exp.Literal.string("")
         return _piped([_written(*pair, self) for pair in zip(cells, columns, strict=True)])
 
     def rewritten(self, cell: Node, pattern: str, by: str) -> Node:
@@ -102,7 +104,7 @@ class Dialect:
         return exp.MD5(this=row)
 
     def hash_numbers(self, hashed: Node) -> list[Node]:
-        """The numbers, all of the same size, that a hash of 128 bits consists of."""
+        """The numbers, all of the same size, that a hash consists of."""
         return [self.hex_number(piece(hashed.copy(), start, 8)) for start in (1, 9, 17, 25)]
 
     def hex_number(self, digits: Node) -> Node:
@@ -745,14 +747,12 @@ def hash_sums(rows: Rows, names: Sequence[str]) -> Node | None:
 
 
 def fingerprint(rows: Rows) -> exp.Select:
-    """Row count and the order-free sum of 128-bit row hashes, in numbers of fewer bits.
+    """Row count and the order-free sum of row hashes, in numbers of fewer bits.
 
     What is hashed are all cells; numbers are summed apart so that no engine's integers overflow.
     Sums find mistakes, not forgers: whoever tries finds other rows with the same sum.
     """
-    row: Node = exp.Literal.string("")
-    if rows.columns:
-        row = rows.dialect.row_text(rows.keys(rows.names), rows.columns)
+    row = rows.dialect.row_text(rows.keys(rows.names), rows.columns)
     hashed = exp.select(named(rows.dialect.row_hash(row), "hash")).from_(rows.relation())
     hashed = rows.dialect.once(hashed)
     sums = [
