@@ -202,6 +202,14 @@ def test_a_search_ends_early_only_where_nothing_is_left(rows, k, why):
     assert (found.details["finished"], found.stopped_by) == (why, None)
 
 
+def test_where_no_column_matters_nothing_that_matters_is_lost():
+    table = pa.table({"job": ["nurse", "cook", "judge", "cook", "nurse"]})
+    asked = {"qi": ["job"], "k": 2, "method": "best", "weights": {"job": 0}}
+    release = sf.anonymize(table, **asked)
+    assert release.k >= 2
+    assert release.details["finished"] == "nothing is lost of what matters"
+
+
 def test_a_start_that_is_proven_optimal_is_not_searched_from():
     """Every row finds company in its job or in its town, and nobody finds it for less."""
     table = pa.table({"job": ["nurse", "cook"] * 2, "town": list("aabb")})

@@ -17,7 +17,8 @@ import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from cli_tools import sfumato
 from samples import sample_path
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.budget import Budget
+from sfumato.errors import BudgetError, ColumnError, InputError, ParameterError
 from sfumato.quasi.mask import Demand, plan_mask
 from sfumato.quasi.sampling import prune_below
 
@@ -110,6 +111,9 @@ def test_the_release_holds_exactly_the_published_columns():
         ({"beta": 0.5, "sample": 3}, "Draw at least"),
         ({"beta": 0.5, "sample": 3, "proven": True}, "proven on a sample"),
         ({"beta": 0.1}, "not even one column"),
+        ({"beta": 0.1, "proven": True}, "not even one column"),
+        ({"beta": 0.1, "must_publish": ["sex"]}, "not even one column"),
+        ({"beta": 0.5, "proven": True, "weights": {"age": 1 / 3}}, "too many digits, for a proof"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, words):
@@ -206,3 +210,46 @@ def test_a_mask_says_whether_rows_or_persons_are_alone(tmp_path: Path) -> None:
     asked = ["mask", where, "--measure", "separation", "--beta", 0.9]
     assert "10.00% of persons alone" in sfumato(*asked, "--person", "pid").out
     assert "2.50% of rows alone" in sfumato(*asked, "--drop", "pid").out
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-7, 1e-10, 1e9])
+def test_a_proof_of_the_heaviest_set_holds_in_any_unit(unit):
+    columns = {"a": "00120112", "b": "12000021", "c": "01110111", "d": "01131133"}
+    people = pa.table({name: list(cells) for name, cells in columns.items()})
+    weights = {name: unit * weight for name, weight in zip("abcd", (1, 4, 2, 4), strict=True)}
+    assert published(people, "distinct", 0.5, weights=weights)["published"] == ("b",)
+    found = published(people, "distinct", 0.5, weights=weights, proven=True)
+    assert (found["published"], found["proven_optimum"]) == (("c", "d"), True)
+    assert found["upper_bound"] == pytest.approx(6 * unit)
+
+
+def test_a_table_without_pairs_is_not_masked_by_separation() -> None:
+    one = pa.table({"a": [1], "b": ["x"]})
+    for source in (one, iter(one.to_batches())):
+        asked = {} if source is one else {"sample": 200}
+        with pytest.raises(ParameterError, match="a table of 1 row has no pairs of rows"):
+            sf.mask(source, measure="separation", beta=0.5, **asked)
+    twice = pa.table({"who": ["p", "p"], "b": ["x", "y"]})
+    with pytest.raises(ParameterError, match="a table of 1 person has no pairs of persons"):
+        sf.mask(twice, measure="separation", beta=0.5, person="who")
+    with pytest.raises(InputError, match="no rows to publish"):
+        sf.mask(iter([one.to_batches()[0].slice(1)]), beta=0.5, sample=200)
+
+
+def test_a_sample_says_only_what_it_knows(tmp_path: Path) -> None:
+    where = tmp_path / "halves.csv"
+    where.write_text("a,b\n" + "".join(f"x,{row % 2}\n" for row in range(500)))
+    asked = ["mask", where, "--beta", 0.5]
+    assert "by a sample of 24 no column is sure to keep β" in sfumato(*asked, "--sample", 24).err
+    told = sfumato(*asked, "--sample", 30).out
+    assert "b  may identify by itself" in told
+    assert "--proven finds out on all rows" in told
+
+
+def test_what_was_not_found_in_time_is_not_called_impossible() -> None:
+    opened = sf.table(PEOPLE)
+    opened.codes()  # read before, so that the search is what stops
+    budget = Budget()
+    budget.cancel()
+    with pytest.raises(BudgetError, match="before a column was found to publish"):
+        sf.mask(opened, beta=0.8, budget=budget)

@@ -133,7 +133,8 @@ def view_key(found: Key) -> RenderableType:
     elif found.lower_bound is not None:
         lines.add_row(f"{found.lower_bound:g}", "is the least any set can weigh")
     elif found.size > 1:
-        lines.add_row("greedy", "a smaller set may do it, too; --proven finds the smallest")
+        one, most = ("cheaper", "cheapest") if weight else ("smaller", "smallest")
+        lines.add_row("greedy", f"a {one} set may do it, too; --proven finds the {most}")
     if found.sample is not None:
         lines.add_row(f"{found.sample.size:,}", f"sampled {found.sample.unit}{_promise(found)}")
     if found.measures is not None:

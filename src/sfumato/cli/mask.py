@@ -111,12 +111,14 @@ def view_mask(release: Release) -> RenderableType:
     """What is published, what not, and why."""
     details = release.details
     published, dropped = details["published"], details["dropped"]
+    sampled = details["sample"] is not None  # it keeps a margin, and says nothing for sure
+    would, does = ("may", "may identify") if sampled else ("would", "identifies")
     lines = figures(first=False)
     for name in dropped:
         why = details["why"].get(name, "")
         if isinstance(why, tuple):
             others = [other for other in why if other != name]
-            why = "would identify with " + ", ".join(others) if others else "identifies by itself"
+            why = f"{would} identify with {', '.join(others)}" if others else f"{does} by itself"
         lines.add_row(f"  {name}", str(why))
     measures = details["measures"]
     parts: list[RenderableType] = [
@@ -143,8 +145,11 @@ def view_mask(release: Release) -> RenderableType:
         parts.append(Text("Proven: no heavier set of columns can be published."))
     elif details["upper_bound"] is not None:
         parts.append(Text(f"No set weighs more than {details['upper_bound']:g}."))
+    elif release.stopped_by:
+        parts.append(Text("The search was stopped: more may be possible; allow more time."))
     elif dropped:
-        parts.append(Text("Chosen greedily: more may be possible; --proven finds out."))
+        only = " on all rows" if sampled else ""
+        parts.append(Text(f"Chosen greedily: more may be possible; --proven finds out{only}."))
     parts.append(Text(_verdict(release)))
     return Group(*parts)
 

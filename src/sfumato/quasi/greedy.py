@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.protocol import ClassSizes, CodeArray, Codes
-from sfumato.errors import ParameterError, did_you_mean
+from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.tables import Table
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "column_weights",
     "greedy",
     "histogram",
+    "whole_weights",
     "without_redundant",
 ]
 
@@ -45,6 +47,32 @@ def column_weights(opened: Table, weights: Mapping[str, float] | None) -> list[f
                 remedy="Give a number larger than zero, or leave the column out.",
             )
     return [float(given.get(name, 1.0)) for name in opened.columns]
+
+
+MOST_WHOLE = 1_000_000
+"""What weights may sum up to as whole numbers: a solver's tolerances are one over this."""
+
+
+def whole_weights(weights: Sequence[float], where: str) -> tuple[list[float], float]:
+    """Weights as whole numbers, whose sums a proof compares exactly, and what one of them weighs.
+
+    Examples
+    --------
+    >>> whole_weights([0.5, 2.0, 1e-1], "people.csv")
+    ([5.0, 20.0, 1.0], 0.1)
+    """
+    exact = [Fraction(repr(float(weight))) for weight in weights]
+    shared = math.lcm(*(one.denominator for one in exact))
+    common = math.gcd(*(int(one * shared) for one in exact))
+    whole = [int(one * shared) // common for one in exact]
+    if sum(whole) > MOST_WHOLE:
+        raise ParameterError(
+            "these weights lie too far apart, or have too many digits, for a proof",
+            where=where,
+            remedy=f"Give such that are {MOST_WHOLE:,} together at most, as whole numbers in the "
+            f"same proportions, or leave out {spell('proven', True)}.",
+        )
+    return [float(one) for one in whole], float(Fraction(common, shared))
 
 
 GATHER_BELOW = 0.5

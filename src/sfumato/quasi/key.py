@@ -19,7 +19,14 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi import sampling
-from sfumato.quasi.greedy import Goal, Path, column_weights, greedy, without_redundant
+from sfumato.quasi.greedy import (
+    Goal,
+    Path,
+    column_weights,
+    greedy,
+    whole_weights,
+    without_redundant,
+)
 from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, persons_of, require_separation
@@ -240,22 +247,25 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
     if reached:
         budget.progress("dropping what is redundant")
         chosen = without_redundant(chosen, costs, lambda s: goal.met(codes, s))
+    weight, proven = float(sum(costs[c] for c in chosen)), False
     if reached and question.proven and stopped is None:
+        whole, unit = whole_weights(costs, opened.name)
         proof = proven_minimum(
             codes,
-            costs,
+            whole,
             goal,
             chosen,
             all_separable=is_key_search,
             budget=budget,
             seed=question.seed,
         )
-        chosen, lower, stopped = proof.columns, proof.lower_bound, proof.stopped_by
+        chosen, proven, stopped = proof.columns, proof.proven, proof.stopped_by
+        weight = float(sum(costs[c] for c in chosen))
+        lower = weight if proven else proof.lower_bound * unit
     names = tuple(opened.columns[c] for c in chosen)
     measures = measures_of(names, opened.class_sizes(names, budget))
     whole_search = question.max_size is None and found.stopped_by is None
     duplicates = rows - measures.classes if is_key_search and whole_search else None
-    weight = float(sum(costs[c] for c in chosen))
     return Key(
         columns=names,
         size=len(names),
@@ -267,7 +277,7 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
         is_key=measures.classes == rows,
         duplicate_rows=duplicates,
         measures=measures,
-        proven_minimum=lower is not None and weight <= lower + 1e-9,
+        proven_minimum=proven,
         lower_bound=lower,
         sample=None,
         verified=True,
@@ -280,20 +290,23 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
 def _key_there(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
     """The same where the rows are: by counterexamples, of which no cell travels."""
     asks = Collisions(opened, budget, question.seed)
-    proof = proven_there(asks, costs, prove=question.proven, budget=budget)
+    whole, unit = whole_weights(costs, opened.name) if question.proven else (costs, 1.0)
+    proof = proven_there(asks, whole, prove=question.proven, budget=budget)
+    weight = float(sum(costs[c] for c in proof.columns))
+    least = weight if proof.proven else proof.lower_bound * unit
     names = tuple(opened.columns[c] for c in proof.columns)
     measures = measures_of(names, asks.class_sizes(proof.columns))
     duplicates = None if proof.stopped_by else measures.rows - measures.classes
     return Key(
         columns=names,
         size=len(names),
-        weight=proof.cost,
+        weight=weight,
         goal={"measure": "key", "at_least": 1.0},
         is_key=measures.classes == measures.rows,
         duplicate_rows=duplicates,
         measures=measures,
         proven_minimum=question.proven and proof.proven,
-        lower_bound=proof.lower_bound if question.proven else None,
+        lower_bound=least if question.proven else None,
         sample=None,
         verified=True,
         stopped_by=proof.stopped_by,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,8 +27,8 @@ from sfumato.columns.persons import (
 )
 from sfumato.engines.protocol import Codes
 from sfumato.engines.recoding import Recoding
-from sfumato.errors import InputError, ParameterError, did_you_mean, spell
-from sfumato.quasi.greedy import column_weights
+from sfumato.errors import BudgetError, InputError, ParameterError, did_you_mean, spell
+from sfumato.quasi.greedy import column_weights, whole_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
 from sfumato.quasi.measure import measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, PersonSeparation, require_separation
@@ -37,6 +37,7 @@ from sfumato.quasi.sampling import (
     all_combinations,
     differing_columns,
     log_sets,
+    no_pairs,
     prune_below,
     sampled_rows,
     share,
@@ -482,9 +483,7 @@ def plan_mask(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     if opened.engine.capabilities.replayable and not opened.rows:
-        raise InputError(
-            "the table has no rows to publish", where=opened.name, remedy="Name one that has rows."
-        )
+        raise _no_rows(opened)
     refuse_too_wide(opened, writing=True, lookups=0)
     worth = column_weights(opened, weights)
     names = opened.columns
@@ -502,6 +501,8 @@ def plan_mask(
         banned.add(names.index(demand.person))
     choices = [c for c in range(len(names)) if c not in banned]
     how = _identifying(opened, demand, budget)
+    if how.limit < (demand.measure == "distinct"):  # the rows are one class without any column
+        raise _none_publishable(opened, demand)
     if pinned and how.value(pinned) > how.limit:
         guilty = minimal_violation(how.value, how.limit, pinned, ())
         raise ParameterError(
@@ -512,19 +513,28 @@ def plan_mask(
         )
     found = greedy_publishable(how, worth, choices, pinned=pinned, budget=budget)
     proven = False
+    if not found.columns and found.stopped_by is None:
+        raise _none_publishable(opened, demand)
     if demand.proven and found.stopped_by is None:
+        whole, unit = whole_weights(worth, opened.name)
         found = proven_publishable(
-            how, worth, choices, found, pinned=pinned, budget=budget, seed=demand.seed
+            how, whole, choices, found, pinned=pinned, budget=budget, seed=demand.seed
         )
         proven = found.stopped_by is None
+        found = replace(found, upper_bound=(found.upper_bound or 0.0) * unit)
     return _plan(opened, demand, how, found, worth, banned, proven, budget)
 
 
 def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
     """What is counted: exact figures, or those of a sample with its tightened limit."""
     if demand.person is not None:
-        return PersonSeparation(Histories.of(opened, demand.person, budget), demand.beta)
+        apart = PersonSeparation(Histories.of(opened, demand.person, budget), demand.beta)
+        if not apart.total:
+            raise no_pairs(1, "person", opened.name)
+        return apart
     if demand.sample is None:
+        if demand.measure == "separation" and opened.rows < 2:
+            raise no_pairs(opened.rows, "row", opened.name)
         budget.progress("reading the table")
         if stay_there(opened, budget):
             return AskedCount(Asked(opened, budget), demand.beta, demand.measure)
@@ -546,7 +556,31 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
         differ = differing_columns(opened, size, demand.seed)
         return PairShare(differ, math.floor(threshold * len(differ)))
     codes = sampled_rows(opened, size, demand.seed)
+    if not codes.entries:  # of a stream, which is not known before it has passed
+        raise _no_rows(opened)
     return DistinctCount(codes, math.floor(threshold * codes.entries))
+
+
+def _no_rows(opened: Table) -> InputError:
+    return InputError(
+        "the table has no rows to publish", where=opened.name, remedy="Name one that has rows."
+    )
+
+
+def _none_publishable(opened: Table, demand: Demand) -> ParameterError:
+    """Why nothing is published: no column keeps β, or none is sure to by so small a sample."""
+    if demand.sample is not None:
+        return ParameterError(
+            f"by a sample of {demand.sample:,} no column is sure to keep β = {demand.beta:g}",
+            where=opened.name,
+            remedy="Draw a larger sample, allow a larger β, or let all rows be counted.",
+        )
+    return ParameterError(
+        f"not even one column can be published at β = {demand.beta:g}",
+        where=opened.name,
+        remedy="Allow a larger β, or blur columns in place of leaving them out: that is what "
+        "`anonymize` does, and Release in the workbench.",
+    )
 
 
 def _plan(
@@ -562,11 +596,10 @@ def _plan(
     names = opened.columns
     published = tuple(name for at, name in enumerate(names) if at in found.columns)
     if not published:
-        raise ParameterError(
-            f"not even one column can be published at β = {demand.beta:g}",
+        raise BudgetError(
+            f"the search stopped before a column was found to publish ({found.stopped_by})",
             where=opened.name,
-            remedy="Allow a larger β, or blur columns in place of leaving them out: that is what "
-            "`anonymize` does, and Release in the workbench.",
+            remedy="Allow more time.",
         )
     named = _refuse_names(opened, demand, published, budget)
     dropped = tuple(name for at, name in enumerate(names) if at not in found.columns)

@@ -98,7 +98,7 @@ def proven_minimum(
     codes
         Rows or distinct combinations.
     costs
-        Cost of every column.
+        Cost of every column, in whole numbers.
     goal
         What a set must reach; a set of all columns must reach it.
     first
@@ -118,7 +118,7 @@ def proven_minimum(
         if candidate is not None and search.cost(candidate) < search.cost(best):
             best = candidate
         hit = minimum_hitting_set(search.family, costs, budget)
-        lower = max(lower, _bound(hit, costs))
+        lower = max(lower, _bound(hit))
         budget.progress(f"at least {lower:g}, found {search.cost(best):g}")
         if lower >= search.cost(best) - 1e-9:
             break
@@ -139,10 +139,9 @@ def proven_minimum(
     )
 
 
-def _bound(hit: Hitting, costs: Sequence[float]) -> float:
-    """What no set undercuts; rounded up where all costs are whole."""
-    whole_costs = all(float(cost).is_integer() for cost in costs)
-    return math.ceil(hit.lower_bound - 1e-6) if whole_costs else hit.lower_bound
+def _bound(hit: Hitting) -> float:
+    """What no set undercuts: costs are whole, so it is rounded up."""
+    return math.ceil(hit.lower_bound - 1e-6)
 
 
 class _Search:
@@ -337,7 +336,7 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
         if prove:
             hit = minimum_hitting_set(family, costs, budget)
             candidate = hit.columns
-            lower = max(lower, _bound(hit, costs))
+            lower = max(lower, _bound(hit))
         else:
             candidate = greedy_hitting_set(family, costs)
         if met(candidate):

@@ -34,6 +34,7 @@ __all__ = [
     "combination_bytes",
     "differing_columns",
     "log_sets",
+    "no_pairs",
     "pair_indices",
     "pairs_for_beta",
     "pairs_for_separation",
@@ -145,13 +146,19 @@ def pair_indices(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Independent pairs (i, j), i != j, each uniform over all pairs of row numbers."""
     if rows < 2:
-        raise ParameterError(
-            f"a table of {counted(rows, 'row')} has no pairs of rows",
-            remedy="Give a table with more rows.",
-        )
+        raise no_pairs(rows)
     left = random.integers(0, rows, pairs)
     right = random.integers(0, rows - 1, pairs)
     return left, right + (right >= left)
+
+
+def no_pairs(number: int, of: str = "row", where: str | None = None) -> ParameterError:
+    """What is said where a ratio of pairs is asked for, and there is no pair."""
+    return ParameterError(
+        f"a table of {counted(number, of)} has no pairs of {of}s",
+        where=where,
+        remedy=f"Give a table with more {of}s.",
+    )
 
 
 def _smallest(holds: Any, at_least: int) -> int:
@@ -185,6 +192,8 @@ def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bo
         left_rows, right_rows = opened.engine.pairs(pairs, opened.columns, seed)
         codes = codes_of_table(pa.concat_tables([left_rows, right_rows]))
         half = left_rows.num_rows
+        if not half:
+            raise no_pairs(opened.rows, where=opened.name)
         return np.stack([array[:half] != array[half:] for array in codes.arrays], axis=1)
     random = np.random.default_rng(seed)
     left, right = pair_indices(opened.rows, pairs, random)

@@ -285,7 +285,8 @@ def _rounds(problem: Problem) -> float:
 def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) -> str | None:
     """Why no search could lose less, where that is known; None where it is not."""
     if loss <= 0.0:
-        return "nothing is lost"
+        matters = all(problem.weight(name) for name in problem.qi)
+        return "nothing is lost" if matters else "nothing is lost of what matters"
     sizes = np.add.reduceat(problem.counts[blocks.order], blocks.starts[:-1])
     if problem.people is None and (sizes < 2 * problem.rules.k).all():
         return "there are too few rows for two classes"
@@ -373,8 +374,9 @@ def _loss(problem: Problem) -> str:
 
 
 def _cells(problem: Problem) -> float:
+    """Cells by weight, of which a loss is a share; 1 where no column matters and none is lost."""
     weights = [problem.weight(name) for name in problem.qi]
-    return float(max(problem.rows, 1) * np.sum(weights))
+    return float(max(problem.rows, 1) * np.sum(weights)) or 1.0
 
 
 def _unbounded(problem: Problem) -> tuple[str, str] | None:

@@ -40,7 +40,8 @@ def key_summary(found: Key) -> Page:
     """What is said of a smallest key first."""
     m = found.measures
     size = "column" if found.size == 1 else "columns"
-    proven = " No smaller set does." if found.proven_minimum else ""
+    least = "smaller" if found.weight == found.size else "cheaper"
+    proven = f" No {least} set does." if found.proven_minimum else ""
     if not found.columns:
         verdict = "No columns are needed: the rows do not differ, or there are none."
     elif found.goal.get("met") is False and m is not None:
