@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -286,8 +287,40 @@ def test_ages() -> None:
     assert cells_of("age", [10, 89]) == [10, 89]
     assert cells_of("age", [89.5, 90.0]) == ["89.5", "90+"]
     assert cells_of("age", [100, 1080], name="age_months") == ["100", "90+"]
+    assert cells_of("age", [100, 4680], name="age_in_weeks") == ["100", "90+"]
+    assert cells_of("age", [1000, 32850], name="AGE_DAYS") == ["1000", "90+"]
+    assert cells_of("age", ["80 -95", "-1", "7"]) == ["90+", "-1", "7"]
     as_text = ["34", "unknown", "91", "[80, 89]", "[85, 95)", "90-94", None]
     assert cells_of("age", as_text) == ["34", "unknown", "90+", "[80, 89]", "90+", "90+", None]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("month", [1 + row % 12 for row in range(ROWS)]),
+        ("adm_month", ["January", "May", "December"] * (ROWS // 3)),
+        ("day_of_week", ["Mon", "Tue", "Sun"] * (ROWS // 3)),
+        ("DOY", [300 + row % 66 for row in range(ROWS)]),
+    ],
+)
+def test_a_part_of_a_date_is_decided_by_a_person(
+    name: str, cells: list[object], tmp_path: Path
+) -> None:
+    people = pa.table({name: cells, "sex": ["FM"[at % 2] for at in range(len(cells))]})
+    plan = sf.safe_harbor(people, as_of=TODAY)
+    assert plan.details["undecided"] == [name]
+    with pytest.raises(ColumnError, match="named like a part of a date"):
+        sf.safe_harbor(people, output=str(tmp_path / "release.csv"))
+    assert sf.safe_harbor(people, keep=[name], output=str(tmp_path / "release.csv")).verified
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("hours_per_week", [7, 12, 40]), ("month", [1, 12, 60]), ("day", ["0.5", "2.25", "3.5"])],
+)
+def test_what_only_sounds_like_a_part_of_a_date_is_kept(name: str, cells: list[object]) -> None:
+    people = pa.table({name: cells * 40, "sex": ["F", "M", "F"] * 40})
+    assert sf.safe_harbor(people, as_of=TODAY).details["undecided"] == []
 
 
 def test_dates_keep_their_year_and_birth_years_their_secret() -> None:

@@ -62,6 +62,17 @@ FIRST_YEAR = 1900
 
 FREE_TEXT = "free text"
 
+PARTS_OF_DATES = {
+    "month": 12, "mon": 12, "quarter": 4, "qtr": 4, "week": 53, "wk": 53, "day": 31,
+    "weekday": 7, "dow": 7, "dayofweek": 7, "doy": 366, "dayofyear": 366, "dayofmonth": 31,
+}  # fmt: skip
+"""What a name may end with that says which part of a date its numbers are, and how far they go."""
+_RATES = {"per", "a", "each", "every", "last", "past", "next", "since", "of"}
+"""Words before it that make it another thing: hours per week, visits last month."""
+DAYS_OF = {"days": 365, "day": 365, "weeks": 52, "week": 52, "wks": 52,
+           "months": 12, "month": 12, "mo": 12, "mos": 12}  # fmt: skip
+"""Units of ages that are not counted in years, in a year; fewer rather than more."""
+
 
 @dataclass(frozen=True)
 class HarborColumn(Result):
@@ -201,15 +212,21 @@ def _ages(name: str, values: pa.Array) -> tuple[Cells | None, str, list[str]]:
 
 
 def _largest_number(text: str | None) -> float | None:
-    """The largest number in a cell: an age, or the upper end of a range of ages."""
-    found = re.findall(r"(?<![\d.])-?\d+(?:\.\d+)?", text or "")
+    """The largest number in a cell: an age, or the upper end of a range of ages.
+
+    Examples
+    --------
+    >>> _largest_number("-3"), _largest_number("80 -95"), _largest_number("unknown")
+    (-3.0, 95.0, None)
+    """
+    alone = re.fullmatch(r"\s*(-\d+(?:\.\d+)?)\s*", text or "")
+    found = [alone[1]] if alone else re.findall(r"\d+(?:\.\d+)?", text or "")
     return max(map(float, found), default=None)
 
 
 def _age_limit(name: str) -> int:
     """The age from which people are too old to be told apart, in the column's unit."""
-    months = bool({"months", "month", "mo", "mos"} & set(words_of(name)))
-    return (OLDEST + 1) * (12 if months else 1)
+    return (OLDEST + 1) * max((DAYS_OF.get(word, 1) for word in words_of(name)), default=1)
 
 
 def _numbers(name: str, values: pa.Array) -> pa.Array:
@@ -488,6 +505,20 @@ def plan_safe_harbor(
     return work.plan(opened, seed)
 
 
+def _part_of_date(opened: Table, name: str) -> bool:
+    """Whether a column is called month, day or the like, and its numbers do not go beyond that."""
+    *before, last = words_of(name) or ("",)
+    rate = bool(_RATES & set(before))
+    most = PARTS_OF_DATES.get("".join([*before, last]), None if rate else PARTS_OF_DATES.get(last))
+    if most is None:
+        return False
+    (values,) = opened.values(name).values
+    texts = values.cast(pa.string()).drop_null().to_pylist()
+    numbers = [text for text in texts if not any(map(str.isalpha, text))]
+    fits = all(re.fullmatch(r"\d{1,3}(\.0*)?", n) and float(n) <= most for n in numbers)
+    return bool(texts) and fits
+
+
 @dataclass
 class _Work:
     """Collects what happens to each column."""
@@ -504,7 +535,10 @@ class _Work:
         self.columns.append(column)
 
     def decide(self, opened: Table, name: str, found: Recognised) -> None:
-        if found.unsure or (found.kind is None and found.form != FREE_TEXT):
+        if found.kind is None and not found.unsure and _part_of_date(opened, name):
+            why = "named like a part of a date, which the law lists where it is a person's"
+            self.add(HarborColumn(name, "C", KINDS["C"], "kept", why, undecided=True))
+        elif found.unsure or (found.kind is None and found.form != FREE_TEXT):
             self.add(HarborColumn.of(name, found, "kept"))
         elif found.form is None or found.form == FREE_TEXT:
             self.add(HarborColumn.of(name, found, "dropped"))
