@@ -339,8 +339,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """At the very end everything is garbage: libraries look whether anything was left behind."""
+def pytest_sessionfinish() -> None:
+    """At the very end everything is garbage: libraries look whether anything was left behind.
+
+    Workers end at once: of them only what their tests made is looked through.
+    """
     gc.unfreeze()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import linecache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ WITH_EXAMPLES = sorted(
 def test_examples_of_a_module(path: Path) -> None:
     parts = path.relative_to(HOME.parent).with_suffix("").parts
     module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    linecache.clearcache()  # else each example looks whether any file of all tests has changed
     found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert found.attempted
     assert not found.failed

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.ranking import sorted_order, text_ranks
+from sfumato.kernels.ranking import largest_first, sorted_order, text_ranks
 
 pytestmark = pytest.mark.usefixtures("by")
 
@@ -19,6 +19,13 @@ def test_order_is_ascending_and_stable(bits, many):
     before = keys.copy()
     assert np.array_equal(sorted_order(keys, 1 << bits), np.argsort(keys, kind="stable"))
     assert np.array_equal(keys, before)
+
+
+@pytest.mark.parametrize("many", [0, 1, 16, 17, 50, 129])
+def test_the_largest_come_first_and_equal_ones_as_they_stand(many):
+    values = np.random.default_rng(7).integers(-3, 4, many)
+    expected = sorted(range(many), key=lambda at: -values[at])
+    assert largest_first(values).tolist() == largest_first.plain(values).tolist() == expected
 
 
 def ranks_of(texts):

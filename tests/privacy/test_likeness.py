@@ -77,7 +77,7 @@ def test_a_value_of_no_row_that_is_left_is_likelier_in_any_class_that_holds_it(k
     rules = recounted(compile_rules([Likeness(7, "s", kind)], {"s": illness}), np.array([6, 3, 0]))
     assert holds(2, np.array([1, 1, 0]), rules)
     assert not holds(3, np.array([1, 1, 1]), rules)
-    assert not holds.interpreted(3, np.array([1, 1, 1]), rules)
+    assert not holds.plain(3, np.array([1, 1, 1]), rules)
 
 
 @pytest.fixture

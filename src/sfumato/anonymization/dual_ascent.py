@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.kernels.compiling import compiled
+from sfumato.kernels.ranking import largest_first
 
 __all__ = ["ascend", "lower_class", "lower_classes"]
 
@@ -209,7 +210,7 @@ def lower_class(members, counts, k, cost, price):  # type: ignore[no-untyped-def
 
     Gives 1 where it was, 0 where not.
     """
-    ranked = members[np.argsort(-price[members], kind="mergesort")]
+    ranked = members[largest_first(price[members])]
     room, total, last = k, np.int64(0), 0
     for at in range(ranked.shape[0]):
         rows = min(room, counts[ranked[at]])

@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from sfumato.budget import spans, together
 from sfumato.kernels import compiling
-from sfumato.kernels.compiling import always_compiled
+from sfumato.kernels.compiling import always_compiled, compiled
 from sfumato.kernels.groups import group_rows
 
 __all__ = [
     "by_appearance",
     "grown",
+    "largest_first",
     "number_hashed",
     "number_indices",
     "number_nearby",
@@ -54,6 +55,46 @@ def _sort_by_digit(keys, order, start, stop, shift, places, sorted_keys, sorted_
         sorted_keys[places[at]] = keys[i]
         sorted_order[places[at]] = order[i]
         places[at] += 1
+
+
+_RUN = 16
+"""Values that are sorted by insertion before runs of them are merged."""
+
+
+def _largest_first(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.argsort(-values, kind="stable")
+
+
+@compiled(instead=_largest_first)
+def largest_first(values):  # type: ignore[no-untyped-def]
+    """Places of whole numbers, from the largest number to the smallest; equal ones as they stand.
+
+    For other loops: numba's own sort takes them a second to compile, each time anew.
+    """
+    n = len(values)
+    order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
+    for start in range(0, n, _RUN):
+        for i in range(start, min(start + _RUN, n)):
+            at = i
+            while at > start and values[order[at - 1]] < values[i]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = i
+    width = _RUN
+    while width < n:
+        for start in range(0, n, 2 * width):
+            left, right = start, min(start + width, n)
+            middle, end = right, min(start + 2 * width, n)
+            for at in range(start, end):
+                if right == end or (left < middle and values[order[left]] >= values[order[right]]):
+                    merged[at] = order[left]
+                    left += 1
+                else:
+                    merged[at] = order[right]
+                    right += 1
+        order, merged = merged, order
+        width *= 2
+    return order
 
 
 @always_compiled

@@ -22,7 +22,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiling import Loop, njit, plain
+from sfumato.kernels.compiling import Loop, bare, njit, plain
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -33,7 +33,7 @@ _kernel = partial(partial, Loop, most=1 << 22)
 """Marks a loop and says what numpy does instead while that is quicker than to compile it."""
 
 
-@njit(nogil=True, inline="always")
+@bare
 def _product_high(a, b):  # type: ignore[no-untyped-def]
     a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
     middle = a1 * b0 + ((a0 * b0) >> _32)
@@ -41,7 +41,7 @@ def _product_high(a, b):  # type: ignore[no-untyped-def]
     return a1 * b1 + (middle >> _32) + (other >> _32)
 
 
-@njit(nogil=True, inline="always")
+@bare
 def reduce_once(x, carry, modulus):  # type: ignore[no-untyped-def]
     """Subtract the modulus from x (with a carry above its top limb) if x is not below it."""
     borrow = _ZERO
@@ -58,7 +58,7 @@ def reduce_once(x, carry, modulus):  # type: ignore[no-untyped-def]
         borrow = under | np.uint64(t < borrow)
 
 
-@njit(nogil=True, inline="always")
+@bare
 def add_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
     limbs = len(modulus)
     carry = _ZERO
@@ -74,7 +74,7 @@ def add_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
         out[limbs - 1] &= mask
 
 
-@njit(nogil=True, inline="always")
+@bare
 def subtract_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
     limbs = len(modulus)
     borrow = _ZERO
@@ -97,7 +97,7 @@ def subtract_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-de
         out[limbs - 1] &= mask
 
 
-@njit(nogil=True, inline="always")
+@bare
 def montgomery_reduce(wide, out, modulus, inverse):  # type: ignore[no-untyped-def]
     """out = wide · 2^(-64·limbs) mod modulus, for wide < modulus · 2^(64·limbs); uses up wide."""
     limbs = len(modulus)
@@ -124,7 +124,7 @@ def montgomery_reduce(wide, out, modulus, inverse):  # type: ignore[no-untyped-d
     reduce_once(out, top, modulus)
 
 
-@njit(nogil=True, inline="always")
+@bare
 def _wide_product(x, y, wide):  # type: ignore[no-untyped-def]
     limbs = len(x)
     for k in range(2 * limbs):
@@ -224,7 +224,7 @@ def sum_groups(x, group, out, modulus, mask, odd):  # type: ignore[no-untyped-de
             add_limbs(out[g], x[i], out[g], modulus, mask, odd)
 
 
-@njit(nogil=True, inline="always")
+@partial(bare, forceinline=True)
 def _pad(hashed, out, wide, modulus, mask, odd, inverse, entropy):  # type: ignore[no-untyped-def]
     """Turn hash output into a ring element that is uniform up to 2^-63.
 
@@ -262,7 +262,7 @@ def _places(bits: int, used: int, odd: bool) -> list[tuple[int, int]]:
     return [((width + 7) // 8, 0 if odd else -width % 8) for width in widths]
 
 
-@njit(nogil=True, inline="always")
+@bare
 def _shift_left(x, places, mask):  # type: ignore[no-untyped-def]
     limbs = len(x)
     whole = places >> 6
@@ -277,7 +277,7 @@ def _shift_left(x, places, mask):  # type: ignore[no-untyped-def]
     x[limbs - 1] &= mask
 
 
-@njit(nogil=True, inline="always")
+@bare
 def _write(x, message, position, size, spare):  # type: ignore[no-untyped-def]
     for b in range(size):
         message[position + b] = (x[b >> 3] >> np.uint64(8 * (b & 7))) & np.uint64(255)
@@ -285,7 +285,7 @@ def _write(x, message, position, size, spare):  # type: ignore[no-untyped-def]
         message[position + size - 1] &= np.uint8(255 >> spare)
 
 
-@njit(nogil=True, inline="always")
+@bare
 def _read(x, message, position, size):  # type: ignore[no-untyped-def]
     for k in range(len(x)):
         x[k] = _ZERO

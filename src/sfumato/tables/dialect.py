@@ -288,9 +288,10 @@ class _Cut:
 
 
 def _cut(text: str, delimiter: str, complete: bool) -> _Cut:
-    beside = f"[{re.escape(delimiter)}\r\n]"
-    closed = rf'"(?={beside}|\Z)' if complete else rf'(?:"(?={beside}|\Z)|\Z)'
-    quoted = rf'(?:(?<={beside})|\A)"[^"]*+(?:""[^"]*+)*+{closed}'
+    beside = rf"{re.escape(delimiter)}\r\n"
+    closed = rf'"(?=[{beside}]|\Z)' if complete else rf'(?:"(?=[{beside}]|\Z)|\Z)'
+    # what stands before the quote is looked at behind it: so quotes are searched for, and quickly
+    quoted = rf'"(?<![^{beside}]")[^"]*+(?:""[^"]*+)*+{closed}'
     bare = re.sub(quoted, "q", text) if '"' in text else text
     lines = bare.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return _Cut(delimiter, [line for line in lines if line])

@@ -39,6 +39,7 @@ from sfumato.anonymization.cells.table import (
 )
 from sfumato.budget import Budget
 from sfumato.kernels.compiling import compiled
+from sfumato.kernels.ranking import largest_first
 from sfumato.privacy.rules import forget, holds, take_in
 
 __all__ = ["FEW_ROUNDS", "IMPROVEMENTS", "improved", "local_search", "rounds_of"]
@@ -371,7 +372,7 @@ def _fill(groups, price, members, taken, leaving, selected, count, k):  # type: 
         if offers < donors.shape[0] and groups.cost[q] <= price and taken[q] == 0:
             donors[offers] = u
             offers += 1
-    ranked = np.argsort(-groups.cost[groups.group[donors[:offers]]], kind="mergesort")
+    ranked = largest_first(groups.cost[groups.group[donors[:offers]]])
     loss = np.int64(0)
     for at in ranked:
         u = donors[at]
