@@ -19,7 +19,7 @@ import pyarrow as pa
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.engines.encoding import codes_among
-from sfumato.engines.protocol import ClassSizes, Codes
+from sfumato.engines.protocol import ClassSizes, CodeArray, Codes
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.tree import Array
@@ -28,6 +28,7 @@ from sfumato.privacy.classes import matching_sizes
 from sfumato.privacy.models import require_missing
 from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 __all__ = [
     "DEFAULT_THRESHOLD",
@@ -380,6 +381,8 @@ def _by_person(
 ) -> Risk:
     """Risks of persons with several rows."""
     who = entries.column(person).astype(np.int64)
+    if sampling_weight is not None:
+        _refuse_several_weights(who, entries.column(sampling_weight), sampling_weight, person)
     once = _once(classes, who, number)
     sizes = np.bincount(classes[once], minlength=number)
     one_each = np.zeros(len(classes), dtype=np.int64)
@@ -390,6 +393,21 @@ def _by_person(
     return risk_of_persons(
         classes, who, outside, qi=qi, rows=entries.rows, threshold=threshold, basis=basis
     )
+
+
+def _refuse_several_weights(who: Array, weight: CodeArray, name: str, person: str) -> None:
+    """Refuse weights that say two things of one person: any of them would do as well."""
+    persons = int(who.max(initial=0)) + 1
+    least, most = np.full(persons, np.inf), np.zeros(persons)
+    np.minimum.at(least, who, weight)
+    np.maximum.at(most, who, weight)
+    several = int((least < most).sum())
+    if several:
+        raise ColumnError(
+            f"{counted(several, 'person', does='have')} rows of different weight",
+            where=f"column `{name}`",
+            remedy=f"Give each person of `{person}` one weight, the same in all of their rows.",
+        )
 
 
 def _once(classes: Array, who: Array, number: int) -> Array:

@@ -96,6 +96,15 @@ def test_persons_of_a_population_count_once() -> None:
     assert unnamed.journalist == 0.02
 
 
+def test_a_person_has_one_weight() -> None:
+    table = pa.table({"who": ["a", "a", "b"], "x": ["u", "v", "v"], "w": [10.0, 10.0, 30.0]})
+    found = risk(table, ["x"], person="who", sampling_weight="w")
+    assert (found.persons, found.journalist, found.marketer) == (2, 0.1, (1 / 10 + 1 / 40) / 2)
+    several = table.set_column(2, "w", pa.array([10.0, 20.0, 30.0]))
+    with pytest.raises(ColumnError, match=r"`w`: 1 person has rows of different weight"):
+        risk(several, ["x"], person="who", sampling_weight="w")
+
+
 def test_before_and_after() -> None:
     before = sf.table(pa.table({"age": [20, 21, 30, 31]}))
     after = sf.table(pa.table({"age": ["[20, 22)"] * 2 + ["[30, 32)"] * 2}))
