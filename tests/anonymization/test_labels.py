@@ -52,6 +52,10 @@ def test_a_star_of_the_table_is_told_from_one_of_the_release(method):
     before, after = table.column("mark").to_pylist(), shown(release, "mark")
     assert after != before
     assert {was for was, now in zip(before, after, strict=True) if now == "*"} <= {"*"}
+    alike = sf.anonymize(table, qi=["mark"], k=6, method=method)
+    assert shown(alike, "mark") == ["**"] * 6
+    said = "values of column `mark` are stars themselves: where any value may stand, the release "
+    assert f"{said}shows **" in alike.warnings
 
 
 def test_sets_and_stars_step_aside_and_it_is_said():

@@ -551,14 +551,16 @@ def _tells(numbers: npt.NDArray[Any], ends: npt.NDArray[np.float64]) -> bool:
 
 def _unusual(name: str, shape: Shape, shown: Published) -> str | None:
     """A set or star that was released in another form than usual."""
-    if not isinstance(shape, ValueSets):
-        return None
     covers = shown.leaf_count[shown.used]
-    if shape.everything != "*" and (covers == shape.size).any() and shape.size > 1:
+    several = shown.labels.take(pa.array(shown.used[covers > 1])).to_pylist()
+    stars = next((label for label in several if label and set(label) == {"*"}), "*")
+    if stars != "*" and pc.any(pc.match_substring_regex(as_text(shape.values), r"^\*+$")).as_py():
         return (
             f"values of column `{name}` are stars themselves: where any value may stand, the "
-            f"release shows {shape.everything}"
+            f"release shows {stars}"
         )
+    if not isinstance(shape, ValueSets):
+        return None
     if shape.braces > 1 and ((covers > 1) & (covers < shape.size)).any():
         return (
             f"values of column `{name}` are written like sets: sets of the release have "
