@@ -540,10 +540,14 @@ def test_rows_of_spark_are_never_collected(spark, tmp_path, monkeypatch):
     assert counted == Counter(cells(here, "age", "job"))
 
 
+@pytest.mark.parametrize("parts", [{}, {"parts": 3}], ids=["whole", "parts"])
 @pytest.mark.parametrize(("far", "said"), [(987654.3, "highest"), (-987654.3, "lowest"), (61, "")])
-def test_a_range_that_ends_beside_a_lonely_number_is_pointed_out(far: float, said: str) -> None:
+def test_a_range_that_ends_beside_a_lonely_number_is_pointed_out(
+    far: float, said: str, parts: dict[str, int]
+) -> None:
     numbers = [40.0 + at / 4 for at in range(80)] + [far]
-    found = sf.anonymize(pa.table({"num": numbers}), k=5, qi=["num"])
+    people = sf.table(pa.table({"num": numbers}), engine="duckdb" if parts else "memory")
+    found = sf.anonymize(people, k=5, qi=["num"], **parts)
     told = [one for one in found.warnings if "ends beside a number" in one]
     assert len(told) == bool(said)
     assert all(f"the {said} range of `num`" in one and "987" not in one for one in told)

@@ -128,6 +128,10 @@ def test_persons_who_cannot_be_counted_again_have_at_least_as_many_rows():
     assert not checked(KAnonymity(3)).holds
     assert not checked(DistinctDiversity(1, "b")).holds
     assert "not checked" in checked(DistinctDiversity(1, "b")).say
+    nobody = checked(KAnonymity(1))
+    assert (nobody.holds, nobody.unchecked) == (True, ())
+    assert "every class of any table has one" in nobody.say
+    assert not checked(KAnonymity(1), DistinctDiversity(1, "b")).holds
 
 
 def test_a_witness_has_the_same_classes_as_often():
@@ -383,3 +387,16 @@ def test_killed_at_any_moment_nothing_partial_has_the_final_name(tmp_path, rows,
         for path in output.parent.iterdir():
             path.unlink()
     assert 1 <= there < times
+
+
+def test_what_cannot_be_checked_is_not_called_broken(tmp_path):
+    people, output = tmp_path / "people.csv", tmp_path / "release.csv"
+    people.write_text("who,age,ill\na,1,x\na,2,y\nb,3,x\nc,4,z\n")
+    asked = ["anonymize", people, "--qi", "age", "--person", "who", "-o", output, "--force"]
+    assert sfumato(*asked, "-k", 1).code == 0
+    told = sfumato("verify", output)
+    assert (told.code, "every class of any table has one" in told.out) == (0, True)
+    assert sfumato(*asked, "-k", 1, "-t", 0.9, "--sensitive", "ill").code == 0
+    told = sfumato("verify", output)
+    assert (told.code, "It does not hold" in told.out) == (1, False)
+    assert "What was promised cannot be checked here." in told.out

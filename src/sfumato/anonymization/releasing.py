@@ -59,6 +59,7 @@ from sfumato.wording import counted
 __all__ = [
     "all_actions",
     "as_released",
+    "far_ends",
     "label_warnings",
     "promises_of",
     "release_of",
@@ -135,7 +136,7 @@ def release_of(
         *_warnings(table, request, release),
         *named,
         *label_warnings(parts),
-        *_far_ends(parts, request.k or request.k_map or 2),
+        *far_ends(parts, request),
         *(told for part in parts if shows for told in coincidences(part, shows)),
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )
@@ -482,18 +483,27 @@ FAR_END = 0.01
 """Share of the way to the next value within which the end of a range tells a lonely one."""
 
 
-def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
-    """Sentences about ranges that reach out to a number or date far from all others."""
+def far_ends(
+    parts: Sequence[Solution], request: Request, held: Mapping[str, npt.NDArray[Any]] | None = None
+) -> list[str]:
+    """Sentences about ranges that reach out to a number or date far from all others.
+
+    Of a part of a table `held` says how many rows of the whole hold each value of a column; a
+    column that is not in it is not judged.
+    """
+    k = request.k or request.k_map or 2
     told: dict[str, None] = {}
     for part in parts:
         for name, shown in part.published.items():
+            if held is not None and name not in held:
+                continue
             values = part.problem.entries.values_of(name)
             dates = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
             if dates:
                 values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
             elif not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
                 continue
-            rows = part.problem.rows_of_values[name]
+            rows = (part.problem.rows_of_values if held is None else held)[name]
             numbers = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
             there = np.isfinite(numbers) & (rows > 0)
             order = np.argsort(numbers[there])

@@ -57,6 +57,7 @@ from sfumato.anonymization.problem import Problem, Solution, nothing_left
 from sfumato.anonymization.releasing import (
     all_actions,
     as_released,
+    far_ends,
     label_warnings,
     promises_of,
     release_of,
@@ -452,11 +453,13 @@ class PartSolver:
         read = [as_read(solution, request.shows) for solution in solutions]
         touched = [touched_rows(solution, request.shows) for solution in solutions]
         costs = PartCosts.of(read, whole.counts, whole.rows, whole.open, touched)
+        counts = {n: rows for n, rows in self.whole.counts.items() if n not in self.whole.open}
+        warned = [*label_warnings(solutions), *far_ends(solutions, request, counts)]
         told = {
             "costs": costs,
             "rows": rows.num_rows,
             "stopped_by": next((s.stopped_by for s in solutions if s.stopped_by), None),
-            "warnings": [*label_warnings(solutions), *(w for s in solutions for w in s.warnings)],
+            "warnings": [*warned, *(w for s in solutions for w in s.warnings)],
         }
         return Worked(cells, keep, pickle.dumps(told))
 

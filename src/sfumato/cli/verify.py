@@ -148,6 +148,8 @@ def view(found: Verification) -> RenderableType:
     parts.append(Text())
     parts += [Text(line, style="yellow") for line in _not_promised(found)]
     verdict = "Everything that was checked holds." if found.holds else "It does not hold."
+    if not found.holds and not any(finding.broken for finding in found.findings):
+        verdict = "What was promised cannot be checked here."
     return Group(*parts, Text(verdict, style="bold"))
 
 

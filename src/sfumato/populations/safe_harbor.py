@@ -69,9 +69,9 @@ PARTS_OF_DATES = {
 """What a name may end with that says which part of a date its numbers are, and how far they go."""
 _RATES = {"per", "a", "each", "every", "last", "past", "next", "since", "of"}
 """Words before it that make it another thing: hours per week, visits last month."""
-DAYS_OF = {"days": 365, "day": 365, "weeks": 52, "week": 52, "wks": 52,
+IN_A_YEAR = {"days": 365, "day": 365, "weeks": 52, "week": 52, "wks": 52,
            "months": 12, "month": 12, "mo": 12, "mos": 12}  # fmt: skip
-"""Units of ages that are not counted in years, in a year; fewer rather than more."""
+"""Units of ages that are not counted in years: how many a year has, fewer rather than more."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def _largest_number(text: str | None) -> float | None:
 
 def _age_limit(name: str) -> int:
     """The age from which people are too old to be told apart, in the column's unit."""
-    return (OLDEST + 1) * max((DAYS_OF.get(word, 1) for word in words_of(name)), default=1)
+    return (OLDEST + 1) * max((IN_A_YEAR.get(word, 1) for word in words_of(name)), default=1)
 
 
 def _numbers(name: str, values: pa.Array) -> pa.Array:

@@ -158,6 +158,14 @@ class Anonymity(CountsPersons):
         least = max([1, *(model.least_rows for model in self.models)])
         sizes = [table.class_sizes(names, budget) for names in self.qi]
         smallest = min((one.k for one in sizes if one.k is not None), default=None)
+        others = [f"{m.name} of `{m.about}`" for m in self.models if m.about is not None]
+        if least == 1 and not others:
+            return Finding(
+                check=self.kind,
+                holds=True,
+                say="k = 1, in persons, asks for nothing: every class of any table has one",
+                measured={"rows": smallest},
+            )
         if least == 1:
             return Finding(
                 check=self.kind,
@@ -167,7 +175,6 @@ class Anonymity(CountsPersons):
                 measured={"not_checked": [model.name for model in self.models]},
                 remedy="Ask its maker, who can count them.",
             )
-        others = [f"{m.name} of `{m.about}`" for m in self.models if m.about is not None]
         unchecked = f"; not checked: {', '.join(others)}" if others else ""
         holds = smallest is None or smallest >= least
         return Finding(
