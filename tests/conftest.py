@@ -383,12 +383,37 @@ def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
         annealing._anneal, attack._search_rows, attack.reduce_lattice, bounds._cheapest_prices,
         bounds._lower_to_feasible, candidates._mine, candidates._near_groups,
         candidates._nearest_distances, dual_ascent._dual_value, kmember._cluster_blocks,
-        label_matching.build_tree, lattice._deal, lattice._name_taken, mondrian._cut_blocks,
+        label_matching.build_tree, label_matching.claim_points, label_matching.count_people,
+        label_matching.count_persons, lattice._deal, lattice._name_taken, mondrian._cut_blocks,
         paper._take_classes, pricing.total_loss, rules.groups_hold, search._find_elsewhere,
         search._open_groups, search._reinsert, sorted_groups._tied_groups, table.refresh,
         table.total, tree.lowest_common_ancestors,
     ):  # fmt: skip
         loop.patience = 0.0
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_script_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The script of living charts takes a second to make: one worker does, and others read it."""
+    try:
+        import vl_convert
+    except ImportError:
+        yield
+        return
+    place, made = tmp_path_factory.getbasetemp() / "scripts", vl_convert.javascript_bundle
+    place.mkdir(exist_ok=True)
+
+    def once(own: str) -> str:
+        kept = place / sha256(own.encode()).hexdigest()
+        if not kept.exists():
+            mine = kept.with_suffix(f".{os.getpid()}")
+            mine.write_text(made(own), encoding="utf-8", newline="")
+            mine.replace(kept)
+        return kept.read_bytes().decode()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "javascript_bundle", once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -144,6 +144,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.session.timeZone", TIME_ZONE)
         .config("spark.sql.shuffle.partitions", 2)
+        # Conditions that follow from others spare no work here, nor do parts that are packed.
+        .config("spark.sql.constraintPropagation.enabled", False)
+        .config("spark.shuffle.compress", False)
+        .config("spark.shuffle.spill.compress", False)
+        .config("spark.broadcast.compress", False)
         # With two small parts there is nothing to plan anew after each step.
         .config("spark.sql.adaptive.enabled", False)
         .config("spark.ui.enabled", False)

@@ -127,7 +127,7 @@ def test_rows_of_each_position_whether_near_or_far_apart(entries):
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5)), min_size=1, max_size=40))
 def test_positions_that_lie_far_apart_are_sorted(entries):
-    column, weights = np.array(entries).T
+    column, weights = np.array(entries).T.copy()
     runs, compiled = np.zeros((2, 2, len(entries)), np.int64)
     found = _sorted_runs.instead(column, weights, runs)
     assert found == _sorted_runs.dispatcher(column, weights, compiled)

@@ -170,11 +170,11 @@ def test_sides_are_judged_by_their_entries_as_by_all_values(rows, models):
     table = np.bincount(codes, weights, VALUES + 1).astype(np.int64)
     rules = compile_rules(models, {"income": SensitiveColumn(table, INCOME)})._replace(k=0)
     assert by_entries(rules)
-    expected = all(
-        holds(int(weights[sides == side].sum()), held, rules)
-        for side in (False, True)
-        for held in [np.bincount(codes[sides == side], weights[sides == side], VALUES + 1)]
-    )
+    expected = True
+    for side in (False, True):
+        held = np.bincount(codes[sides == side], weights[sides == side], VALUES + 1)
+        size = int(weights[sides == side].sum())
+        expected = expected and holds(size, held.astype(np.int64), rules)
     spare = np.zeros((2, VALUES + 1), np.int64)
     found = sides_hold(sides.astype(np.uint8), weights, codes[None], rules, spare)
     assert found == (expected and len(set(sides.tolist())) == 2) or len(set(sides.tolist())) == 1

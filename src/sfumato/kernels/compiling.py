@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -570,7 +570,14 @@ class _Alarm:
     """Raises `_TooLong` in the thread that set it, unless what it guards ends before.
 
     Seconds are those that the thread computes, where the system tells: on a busy machine it waits.
+    One thread looks after all alarms, until none is set for a second: to start one for each would
+    take longer than most loops do. It holds nothing while it sleeps, so that a process may fork.
     """
+
+    every = 0.05
+    """Seconds from one look at all alarms to the next."""
+    _all: ClassVar[set[_Alarm]] = set()
+    _watch: ClassVar[threading.Thread | None] = None
 
     def __init__(self, seconds: float) -> None:
         self._thread = threading.get_ident()
@@ -580,21 +587,24 @@ class _Alarm:
         self._end = self._clock() + seconds
         self._lock = threading.Lock()
         self._rang = self._over = False
-        self._timer = self._set(seconds)
 
-    def _set(self, seconds: float) -> threading.Timer:
-        timer = threading.Timer(seconds, self._look)
-        timer.daemon = True
-        return timer
+    @classmethod
+    def _look_after_all(cls) -> None:
+        quiet = 0.0
+        while quiet < 1:
+            time.sleep(cls.every)
+            for alarm in list(cls._all):
+                alarm._look()
+            quiet = 0.0 if cls._all else quiet + cls.every
+            if quiet >= 1:
+                cls._watch = None  # from here on whoever sets one starts another thread
+                quiet = 0.0 if cls._all else quiet
 
     def _look(self) -> None:
         with self._lock:
-            left = 0.0 if self._over else self._end - self._clock()
-            if left > 0:
-                self._timer = self._set(max(left, 0.01))
-                self._timer.start()
-                return
-        self._ring()
+            due = not self._over and not self._rang and self._clock() >= self._end
+        if due:
+            self._ring()
 
     def _ring(self) -> None:
         with self._lock:
@@ -603,12 +613,18 @@ class _Alarm:
                 self._raise(ctypes.py_object(_TooLong))
 
     def __enter__(self) -> None:
-        self._timer.start()
+        if _Alarm._watch is not None and not _Alarm._watch.is_alive():  # in a copied process
+            _Alarm._all, _Alarm._watch = set(), None
+        _Alarm._all.add(self)
+        if _Alarm._watch is None:
+            watch = threading.Thread(target=self._look_after_all, daemon=True)
+            watch.start()
+            _Alarm._watch = watch
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        _Alarm._all.discard(self)
         with self._lock:
             self._over = True
-            self._timer.cancel()
         if self._rang and kind is not _TooLong:
             self._raise(None)  # take back what is on its way: nobody would expect it out there
 

@@ -266,18 +266,15 @@ def _people_count(people: Codes, person: str | None, weight: str | None) -> floa
 def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floats) -> Floats:
     if len(points) == 0:
         return np.zeros(len(boxes))
-    low, high, members = in_kernels(readings)
     tree = build_tree(points, weights)
-    return np.asarray(count_people(boxes, low, high, members, points, weights, *tree))
+    return np.asarray(count_people(*in_kernels(boxes, readings), points, weights, *tree))
 
 
 def _count_different(boxes: Ints, readings: Sequence[Reading], points: Ints, who: Ints) -> Floats:
-    low, high, members = in_kernels(readings)
+    cells = in_kernels(boxes, readings)
     order, span, child, box, _ = build_tree(points, np.ones(len(points)))
     persons = int(who.max()) + 1
-    return np.asarray(
-        count_persons(boxes, low, high, members, points, who, persons, order, span, child, box)
-    )
+    return np.asarray(count_persons(*cells, points, who, persons, order, span, child, box))
 
 
 def _truth(

@@ -94,16 +94,27 @@ class Reading:
         return np.argsort(self.place)
 
 
-def in_kernels(readings: Sequence[Reading]) -> tuple[Any, Any, Any]:
-    """Readings of several columns as compiled loops take them."""
-    from numba.typed import List
+def in_kernels(rows: Ints, readings: Sequence[Reading]) -> tuple[Ints, Ints, Ints, Ints, Any]:
+    """Cells of rows, and readings of their columns, as compiled loops take them.
 
-    none = np.zeros((0, 0), np.int32)
-    return (
-        List([reading.low for reading in readings]),
-        List([reading.high for reading in readings]),
-        List([none if one.members is None else one.members for one in readings]),
+    Cells of all columns are numbered together. `line` is where the counts of a cell begin among all
+    `members`, and -1 where its limits tell everything.
+    """
+    first, lines, counts, begin = [0], [], [np.zeros(0, np.int32)], 0
+    for reading in readings:
+        cells = len(reading.low)
+        first.append(first[-1] + cells)
+        line = np.full(cells, -1, np.int64)
+        if reading.members is not None:
+            line = begin + reading.members.shape[1] * np.arange(cells)
+            counts.append(reading.members.ravel())
+            begin += reading.members.size
+        lines.append(line)
+    low, high = (
+        np.concatenate([getattr(reading, end) for reading in readings]) for end in ("low", "high")
     )
+    members = counts[-1] if len(counts) < 3 else np.concatenate(counts)
+    return rows + np.array(first[:-1]), low, high, np.concatenate(lines), members
 
 
 def read_cells(
@@ -373,26 +384,28 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
 
 
 @compiled
-def _inside(cell: int, low: int, high: int, first: int, last: int, members: Array) -> int:
+def _inside(low: int, high: int, first: int, last: int, line: int, members: Array) -> int:
     """0: no place of low … high is covered; 2: all are; 1: it depends."""
     if high < first or low > last:
         return 0
-    if members.shape[0] == 0:
+    if line < 0:
         return 2 if first <= low and high <= last else 1
-    covered = members[cell, high + 1] - members[cell, low]
+    covered = members[line + high + 1] - members[line + low]
     if covered == 0:
         return 0
     return 2 if covered == high - low + 1 else 1
 
 
 @compiled
-def _visit(cells: Array, low: Array, high: Array, members: Any, node: int, box: Array) -> int:
+def _visit(
+    cells: Array, low: Array, high: Array, line: Array, members: Array, node: int, box: Array
+) -> int:
     """How the released row meets the box around a node: 0 not, 2 wholly, 1 partly."""
     whole = 2
     for d in range(len(cells)):
         cell = cells[d]
         found = _inside(
-            cell, box[node, d, 0], box[node, d, 1], low[d][cell], high[d][cell], members[d]
+            box[node, d, 0], box[node, d, 1], low[cell], high[cell], line[cell], members
         )
         if found == 0:
             return 0
@@ -401,10 +414,12 @@ def _visit(cells: Array, low: Array, high: Array, members: Any, node: int, box: 
 
 
 @compiled
-def _matches(cells: Array, low: Any, high: Any, members: Any, point: Array) -> bool:
+def _matches(
+    cells: Array, low: Array, high: Array, line: Array, members: Array, point: Array
+) -> bool:
     for d in range(len(cells)):
         cell = cells[d]
-        if _inside(cell, point[d], point[d], low[d][cell], high[d][cell], members[d]) == 0:
+        if _inside(point[d], point[d], low[cell], high[cell], line[cell], members) == 0:
             return False
     return True
 
@@ -412,9 +427,10 @@ def _matches(cells: Array, low: Any, high: Any, members: Any, point: Array) -> b
 @compiled
 def count_people(
     rows: Array,
-    low: Any,
-    high: Any,
-    members: Any,
+    low: Array,
+    high: Array,
+    line: Array,
+    members: Array,
     points: Array,
     weights: Array,
     order: Array,
@@ -431,14 +447,14 @@ def count_people(
         while depth > 0:
             depth -= 1
             node = stack[depth]
-            meets = _visit(rows[r], low, high, members, node, box)
+            meets = _visit(rows[r], low, high, line, members, node, box)
             if meets == 0:
                 continue
             if meets == 2:
                 found[r] += total[node]
             elif child[node, 0] < 0:
                 for i in range(span[node, 0], span[node, 1]):
-                    if _matches(rows[r], low, high, members, points[order[i]]):
+                    if _matches(rows[r], low, high, line, members, points[order[i]]):
                         found[r] += weights[order[i]]
             else:
                 stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
@@ -449,9 +465,10 @@ def count_people(
 @compiled
 def count_persons(
     rows: Array,
-    low: Any,
-    high: Any,
-    members: Any,
+    low: Array,
+    high: Array,
+    line: Array,
+    members: Array,
     points: Array,
     person: Array,
     persons: int,
@@ -469,7 +486,7 @@ def count_persons(
         while depth > 0:
             depth -= 1
             node = stack[depth]
-            meets = _visit(rows[r], low, high, members, node, box)
+            meets = _visit(rows[r], low, high, line, members, node, box)
             if meets == 0:
                 continue
             if meets == 1 and child[node, 0] >= 0:
@@ -479,7 +496,7 @@ def count_persons(
             for i in range(span[node, 0], span[node, 1]):
                 who = person[order[i]]
                 if seen[who] != r and (
-                    meets == 2 or _matches(rows[r], low, high, members, points[order[i]])
+                    meets == 2 or _matches(rows[r], low, high, line, members, points[order[i]])
                 ):
                     seen[who] = r
                     found[r] += 1
@@ -489,9 +506,10 @@ def count_persons(
 @compiled
 def _points_in(
     cells: Array,
-    low: Any,
-    high: Any,
-    members: Any,
+    low: Array,
+    high: Array,
+    line: Array,
+    members: Array,
     points: Array,
     order: Array,
     span: Array,
@@ -505,14 +523,14 @@ def _points_in(
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        if _visit(cells, low, high, members, node, box) == 0:
+        if _visit(cells, low, high, line, members, node, box) == 0:
             continue
         if child[node, 0] >= 0:
             stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
             depth += 2
             continue
         for i in range(span[node, 0], span[node, 1]):
-            if _matches(cells, low, high, members, points[order[i]]):
+            if _matches(cells, low, high, line, members, points[order[i]]):
                 found[count] = order[i]
                 count += 1
     return count
@@ -521,9 +539,10 @@ def _points_in(
 @compiled
 def claim_points(
     rows: Array,
-    low: Any,
-    high: Any,
-    members: Any,
+    low: Array,
+    high: Array,
+    line: Array,
+    members: Array,
     points: Array,
     weights: Array,
     least: int,
@@ -544,7 +563,9 @@ def claim_points(
         for r in range(len(rows)):
             if weight[r] > 0:
                 continue
-            count = _points_in(rows[r], low, high, members, points, order, span, child, box, found)
+            count = _points_in(
+                rows[r], low, high, line, members, points, order, span, child, box, found
+            )
             free, more = 0, 0
             for i in range(count):
                 if owner[found[i]] < 0:

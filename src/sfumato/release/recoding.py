@@ -230,8 +230,8 @@ class Recoding:
         order = np.argsort(breadth, kind="stable")
         weights = entries.row_counts
         tree = build_tree(points, weights.astype(float))[:-1]
-        kernels = in_kernels(list(readings.values()))
-        found = claim_points(self.groups[order], *kernels, points, weights, least, *tree)
+        cells = in_kernels(self.groups[order], list(readings.values()))
+        found = claim_points(*cells, points, weights, least, *tree)
         return Holding(np.where(found < 0, -1, order[found]), readings)
 
     def apply(
