@@ -445,6 +445,37 @@ def test_pages_answer_while_a_job_has_the_table(bench: Running, opened: Project)
     assert json.loads(bench.get("/jobs").text) == {"running": []}
 
 
+def test_a_release_that_waited_is_the_one_that_was_asked_for(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    with opened.busy:  # other work on the table
+        job = bench.post(f"{base}/release")
+        bench.post(f"{base}/risk", k=20)
+        (told,) = json.loads(bench.get("/jobs").text)["running"]
+        assert told["title"] == "Making the release: mondrian with k = 5"
+    page = bench.follow(job).text
+    assert "Verified: k = 5." in page
+    assert "k = 5 is now k = 20" in page
+    assert opened.choices.k == 20
+
+
+def test_the_same_demand_of_other_columns_is_another_release(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    with opened.busy:
+        first = bench.post(f"{base}/release")
+        assert bench.post(f"{base}/release").place == first.place  # clicked twice
+        roles = {**ROLES, "role-3": "other"}
+        bench.post(f"{base}/configure", k=5, method="mondrian", **roles)
+        second = bench.post(f"{base}/release")
+        assert second.place != first.place
+    bench.follow(first)
+    assert 'id="changed"' not in bench.follow(second).text
+    assert [one.name for one in opened.versions()] == ["release-2", "release"]
+
+
 def test_what_was_drawn_is_not_counted_or_drawn_again(
     bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

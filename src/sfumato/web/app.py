@@ -72,6 +72,8 @@ class Job:
     table: str = ""
     keeps: bool = False
     """Whether it can end early with the best it has."""
+    asked: object = None
+    """What was asked for, where its title does not say it all."""
     state: State = "waiting"
     doing: str = "waiting"
     share: float | None = None
@@ -125,9 +127,10 @@ class Jobs:
         table: str = "",
         keeps: bool = False,
         queue: str | None = None,
+        asked: object = None,
     ) -> Job:
         """Run `work` in the background, after what is in its queue already."""
-        job = Job(secrets.token_hex(8), title, after, table, keeps)
+        job = Job(secrets.token_hex(8), title, after, table, keeps, asked)
         job.budget.on_progress = lambda doing, share: self._progress(job, doing, share)
         with self._lock:
             finished = [number for number, old in self._jobs.items() if old.finished]
@@ -430,11 +433,12 @@ class Workbench:
         step: str,
         work: Callable[[Budget], object],
         keeps: bool = False,
+        asked: object = None,
     ) -> Response:
         """Begin a job, and show the page that follows it; `keeps`: it can end with its best."""
         after = f"/p/{project.number}/{step}"
         for running in self.jobs.running():
-            same = (running.title, running.after) == (title, after)
+            same = (running.title, running.after, running.asked) == (title, after, asked)
             if same and not running.budget.spent():
                 return to(f"/jobs/{running.number}")  # asked for twice: by a reload, or in haste
 
@@ -443,7 +447,7 @@ class Workbench:
                 return work(budget)
 
         table, queue = project.label, project.number
-        job = self.jobs.start(title, after, worded, table, keeps, queue)
+        job = self.jobs.start(title, after, worded, table, keeps, queue, asked)
         return to(f"/jobs/{job.number}")
 
     def look(self, project: Project, step: str = "configure") -> Response:

@@ -127,7 +127,7 @@ class Outcomes:
         with_k = f"k from {min(ks)} to {max(ks)}" if ranged else chosen.demand
         title = f"Trying {named} with {with_k}"
         return self.bench.start(
-            title, project, "utility", lambda budget: project.try_out(tried, budget), True
+            title, project, "utility", lambda budget: project.try_out(tried, budget), True, tried
         )
 
     async def use(self, request: Request) -> Response:
@@ -219,14 +219,14 @@ class Outcomes:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
         in_time(edition_of(form), decided)
-        wanted, choices = None, decided.choices
+        choices, decides = decided.choices, False
         if "protect" in form or "blur" in form:
             made = project.made
             if made is None or made.choices is None or form.get("of") != [made.name]:
                 raise ParameterError(
                     "another release is shown by now", remedy="Load its page again."
                 )
-            wanted = choices = _protected(made.choices, form)
+            choices, decides = _protected(made.choices, form), True
         await run_in_threadpool(self.bench.may_open, choices)
         key = choices.key_file
         if choices.replaced and key:
@@ -237,7 +237,8 @@ class Outcomes:
                     remedy="Choose another under Configure, or name its folder.",
                 )
         return self.bench.start(f"Making the release: {choices.way}", project, "release",
-                                lambda budget: project.release(budget, wanted), True)  # fmt: skip
+                                lambda budget: project.release(budget, choices, decides=decides),
+                                True, choices)  # fmt: skip
 
     async def file(self, request: Request) -> Response:
         project = self.bench.project(request)

@@ -276,11 +276,14 @@ class Project(OpenTable):
         kept = list(known.items())[1 - MOST_OTHER_KS :]
         self._by_k = (made.name, {**dict(kept), k: found})
 
-    def release(self, budget: Budget, wanted: Choices | None = None) -> None:
+    def release(
+        self, budget: Budget, wanted: Choices | None = None, *, decides: bool = False
+    ) -> None:
         """Write the release, its certificate, its settings and its report; then verify it.
 
         It lies beside earlier ones: only one that was made with the same decisions is replaced.
-        Those that are `wanted`, and not decided yet, are once it is made.
+        It is made as it was `wanted`, whatever was decided while it waited for its turn; what is
+        not decided yet is, where that `decides`, once it is made.
         """
         from sfumato.anonymization.verb import anonymize
 
@@ -313,8 +316,8 @@ class Project(OpenTable):
             self._recognise(self.table)
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
-        if wanted is not None:
-            self.decide(wanted)
+        if decides:
+            self.decide(choices)
 
     def release_by(
         self, command: Callable[[str], str], make: Callable[..., Release], budget: Budget
