@@ -144,6 +144,35 @@ def test_what_safe_harbor_cannot_decide_is_asked_before_a_release_is_offered(
     assert alone == "1"
 
 
+def test_a_release_of_another_verb_is_judged_by_what_is_decided_now(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    asked = {"k": 5, "method": "mondrian", **ROLES}
+    bench.post(f"{base}/configure", **{**asked, "role-4": "other"})
+    made = bench.post(f"{base}/ask/mask", measure="distinct", beta=0.5, write=1)
+    light = r"What can be inferred about them(.*?)What it cost"
+    page = bench.follow(made).text
+    assert "no published column was named as worth hiding" in of(page, light)
+    bench.post(f"{base}/configure", **asked)
+    page = bench.follow(bench.get(f"{base}/release")).text
+    assert "classes that hold one <code>illness</code> only" in of(page, light)
+    assert bench.get(f"{base}/release").status == 200  # and is drawn once
+
+
+def test_another_question_is_not_taken_for_one_that_is_waiting(
+    bench: Running, opened: Project
+) -> None:
+    place = f"/p/{opened.number}/ask/violations"
+    with opened.busy:
+        first = bench.post(place, columns=KNOWN, k=7, max_size=2)
+        assert bench.post(place, columns=KNOWN, k=7, max_size=2).place == first.place
+        second = bench.post(place, columns=KNOWN, k=20, max_size=2)
+    bench.follow(first)
+    bench.follow(second)
+    assert opened.answers["violations"].given["k"] == 20
+
+
 def test_an_answer_says_when_it_is_about_other_decisions(bench: Running, opened: Project) -> None:
     place = f"/p/{opened.number}/ask/mask"
     page = bench.follow(bench.post(place, measure="distinct", beta=0.3)).text

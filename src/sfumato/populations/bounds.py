@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 from sfumato.errors import ParameterError, spell
+from sfumato.wording import counted
 
 __all__ = [
     "anonymity_given",
@@ -231,11 +232,12 @@ def check_promise(universe: float, k: int, beta: float) -> None:
     """Refuse k and β that cannot be promised in a universe of that size."""
     check_universe(universe)
     if k < 1:
-        raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
+        raise ParameterError("k must be at least 1", remedy=f"Give e.g. {spell('k', 5)}.")
     if k > universe:
         raise ParameterError(
-            f"k = {k:,} is more than the {universe:,.0f} people of the universe",
-            remedy="Lower -k or give the size of the whole population.",
+            f"k = {k:,} is more than the universe, which has "
+            f"{counted(int(universe), 'person', many='people')}",
+            remedy="Lower k, or give the size of the whole population.",
         )
     if not 0 < beta < 1:
         raise ParameterError(

@@ -229,6 +229,8 @@ class Made:
     """Its files when they were measured; see `Project.altered`."""
     repeats: bool = True
     """Whether the settings are known to be those it was made with."""
+    judged: tuple[Names, str] = ((), "")
+    """By which columns worth hiding, and whose persons, it was drawn; see `Project.outdated`."""
 
     @property
     def unchecked(self) -> Names:

@@ -144,7 +144,9 @@ class Outcomes:
     async def release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request, known=False)
         made = project.made
-        if made is not None and await run_in_threadpool(project.altered, made):
+        if made is not None and (
+            project.outdated(made) or await run_in_threadpool(project.altered, made)
+        ):
             project.made = None  # what lies there is measured again before anything is said of it
             return self._show(project, made.name)
         latest = None if made or project.stale else await run_in_threadpool(project.latest)

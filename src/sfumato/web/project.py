@@ -206,10 +206,10 @@ class Project(OpenTable):
             known: dict[str, Any] = {}
             undecided: tuple[str, ...] = ()
             if isinstance(found, Release):
-                known["sensitive"] = self.choices.with_role("sensitive")
-                known["person"] = self.choices.person or None
+                worth, person = _judged(asked.by.choices)
+                known = {"sensitive": worth, "person": person or None}
                 undecided = tuple(found.details.get("undecided", ()))
-            with counting(*self.choices.spoken):
+            with counting(*asked.by.choices.spoken):
                 shown = body_html(page_of(found, **known))
         self.answers[name] = replace(asked, shown=shown, undecided=undecided)
         self.unasked.pop(name, None)
@@ -428,9 +428,9 @@ class Project(OpenTable):
         output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
         decided = choices or self.choices
-        worth = decided.with_role("sensitive")
+        worth, person = judged = _judged(decided)
         with counting(*decided.spoken):
-            page = release_page(release, self.table, worth, decided.person or None)
+            page = release_page(release, self.table, worth, person or None)
             page = replace(page, beside=[noted(one) for one in page.beside])
         place = str(self.folder / output)
         release = replace(release, output=place, destination=place)
@@ -441,9 +441,8 @@ class Project(OpenTable):
         single = () if choices is None else single
         shown = body_html(page)
         seen = self._measured(name, choices)
-        self.made = Made(
-            name, choices, settings, release, holds, shown, shared, single, reading, seen, repeats
-        )
+        known = reading, seen, repeats, judged
+        self.made = Made(name, choices, settings, release, holds, shown, shared, single, *known)
         return page
 
     def _measured(self, name: str, choices: Choices | None) -> tuple[Stamp | None, ...]:
@@ -458,6 +457,10 @@ class Project(OpenTable):
     def altered(self, made: Made) -> bool:
         """Whether files of a release are not those that were measured."""
         return made.seen != self._measured(made.name, made.choices)
+
+    def outdated(self, made: Made) -> bool:
+        """Whether the page of another verb's release judges it by columns decided otherwise now."""
+        return made.choices is None and made.judged != _judged(self.choices)
 
     def _repeats(self, name: str) -> str:
         """The command that repeats a release, as the first line of its settings."""
@@ -529,6 +532,11 @@ class Project(OpenTable):
         places = [self.folder / name for name in names]
         places += sorted((self.folder / f"{name}.hierarchies").glob("*.csv"))
         return [place for place in places if place.is_file() and not place.is_symlink()]
+
+
+def _judged(choices: Choices) -> tuple[tuple[str, ...], str]:
+    """By what a release is judged: columns worth hiding, and the column that names persons."""
+    return choices.with_role("sensitive"), choices.person
 
 
 def _still_there(output: Path) -> Path:

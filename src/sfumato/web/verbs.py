@@ -568,6 +568,7 @@ class Asking:
                     lambda **more: verb.run(around, given, **more),
                     budget,
                 ),
+                asked=by,
             )
 
         def work(budget: Budget) -> None:
@@ -579,7 +580,7 @@ class Asking:
                 budget,
             )
 
-        return self.bench.start(verb.title, project, f"ask/{verb.name}", work, verb.keeps)
+        return self.bench.start(verb.title, project, f"ask/{verb.name}", work, verb.keeps, by)
 
     async def _around(self, project: Project, choices: Choices) -> Around:
         tables = await run_in_threadpool(self.bench.tables)
