@@ -235,8 +235,8 @@ def check_promise(universe: float, k: int, beta: float) -> None:
         raise ParameterError("k must be at least 1", remedy=f"Give e.g. {spell('k', 5)}.")
     if k > universe:
         raise ParameterError(
-            f"k = {k:,} is more than the universe, which has "
-            f"{counted(int(universe), 'person', many='people')}",
+            f"k = {k:,} is more than the {counted(int(universe), 'person', many='people')} of the "
+            "universe",
             remedy="Lower k, or give the size of the whole population.",
         )
     if not 0 < beta < 1:

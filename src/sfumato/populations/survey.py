@@ -88,9 +88,10 @@ class ColumnSet(Result):
     `distinct` is D, by the way named in the report; `bound` is what the expected share of unique
     people does not exceed if they are drawn at random from D values (the paper's F2), None where
     the table is the universe and nothing needs to be expected; `unique` is the share of unique
-    rows in the table itself (F1); `certain` is the share of the people who are unique whoever is not in the table;
-    `k` is n/D, how many people there are for each value; `observed` and `estimated` are the
-    joint distinct values seen in the table and estimated for the population (Chao).
+    rows in the table itself (F1); `certain` is the share of the people who are unique whoever is
+    not in the table; `k` is n/D, how many people there are for each value; `observed` and
+    `estimated` are the joint distinct values seen in the table and estimated for the population
+    (Chao).
     """
 
     columns: tuple[str, ...]
