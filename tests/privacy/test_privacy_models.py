@@ -154,6 +154,16 @@ def test_demands_that_nothing_can_reach(model: object, message: str) -> None:
         require_reachable([model], ILLNESS, 10)  # type: ignore[list-item]
 
 
+def test_what_missing_values_make_out_of_reach_is_said() -> None:
+    some = {"s": SensitiveColumn(np.array([1, 3]), pa.array(["a", None]))}
+    with pytest.raises(ParameterError, match=r"1 of 4 rows holds .* values of others are missing"):
+        require_reachable([EntropyDiversity(2, "s")], some, 4)
+    none = {"s": SensitiveColumn(np.array([4]), pa.array([None], pa.string()))}
+    for model in (DistinctDiversity(1, "s"), EntropyDiversity(2, "s"), AlphaK(0.5, 2, "s")):
+        with pytest.raises(ParameterError, match="reached: every cell of `s` is missing"):
+            require_reachable([model], none, 4)
+
+
 def test_demands_at_the_very_limit_can_be_reached() -> None:
     models = [
         KAnonymity(10),

@@ -326,9 +326,14 @@ def commonest(counted: Counted, at: int, *, known: bool = False) -> str:
     what the histogram holds.
     """
     values = counted.held.known if known else counted.held
-    held = int(values.count[values.start[at] : values.start[at + 1]].max(initial=0))
-    rows = int(counted.sizes[at])
-    return f"{held:,} of {rows:,} rows hold one value, a share of {held / max(rows, 1):.6g}"
+    counts = values.count[values.start[at] : values.start[at + 1]]
+    held, rows = int(counts.max(initial=0)), int(counted.sizes[at])
+    every = counted.held.count[counted.held.start[at] : counted.held.start[at + 1]]
+    does = "holds" if held == 1 else "hold"
+    missing = ", and values of others are missing" if counts.sum() < every.sum() else ""
+    return (
+        f"{held:,} of {rows:,} rows {does} one value, a share of {held / max(rows, 1):.6g}{missing}"
+    )
 
 
 def require_whole(value: Any, name: str) -> None:

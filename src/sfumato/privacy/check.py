@@ -402,7 +402,13 @@ with all rows: all 8 rows together hold 2 distinct values, the commonest in 5 ro
         column = sensitive[model.about]
         codes = np.arange(len(column.counts))
         one = ClassHistogram.of(np.zeros(len(codes)), 1, codes, len(codes), column.counts)
-        found = model.reach(Counted(whole, column.seen_in(one), column), whole)
+        seen = column.seen_in(one)
+        found = model.reach(Counted(whole, seen, column), whole)
+        if found.blocked_rows and not seen.known.distinct.any():
+            raise ParameterError(
+                f"{found.asked} cannot be reached: every cell of `{model.about}` is missing",
+                remedy="Ask for nothing about it, or leave it out.",
+            )
         if found.blocked_rows:
             raise ParameterError(
                 f"{found.asked} cannot be reached with all {counted}: "
