@@ -48,6 +48,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Points = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -220,10 +221,9 @@ def _matches(
     weight: str | None,
 ) -> Floats:
     """People that each box may stand for."""
-    places = [
-        reading.place[people.column(name)] for name, reading in zip(on, readings, strict=True)
-    ]
-    points = np.ascontiguousarray(np.column_stack(places).astype(np.int64))
+    points = np.empty((people.entries, len(on)), np.int32)
+    for at, (name, reading) in enumerate(zip(on, readings, strict=True)):
+        points[:, at] = reading.place[people.column(name)]
     shares = _weights(people, weight)
     if person is None or person not in people.columns:
         return _count(boxes, readings, points, shares)
@@ -240,7 +240,7 @@ def _matches(
     return found
 
 
-def _once_a_person(points: Ints, who: Ints, shares: Floats) -> tuple[Ints, Ints, Floats]:
+def _once_a_person(points: Points, who: Ints, shares: Floats) -> tuple[Points, Ints, Floats]:
     """Equal rows of one person are one."""
     columns = [array.astype(np.uint32) for array in (who, *points.T)]
     ids, count = class_ids(columns, [int(c.max(initial=0)) + 1 for c in columns], ordered=False)
@@ -263,18 +263,18 @@ def _people_count(people: Codes, person: str | None, weight: str | None) -> floa
     return float(_weights(people, weight).sum())
 
 
-def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floats) -> Floats:
+def _count(boxes: Ints, readings: Sequence[Reading], points: Points, weights: Floats) -> Floats:
     if len(points) == 0:
         return np.zeros(len(boxes))
     tree = build_tree(points, weights)
-    return np.asarray(count_people(*in_kernels(boxes, readings), points, weights, *tree))
+    return np.asarray(count_people(boxes, *in_kernels(boxes, readings), points, weights, *tree))
 
 
-def _count_different(boxes: Ints, readings: Sequence[Reading], points: Ints, who: Ints) -> Floats:
-    cells = in_kernels(boxes, readings)
-    order, span, child, box, _ = build_tree(points, np.ones(len(points)))
+def _count_different(boxes: Ints, readings: Sequence[Reading], points: Points, who: Ints) -> Floats:
+    tree = build_tree(points, np.ones(len(points)))[:-1]
     persons = int(who.max()) + 1
-    return np.asarray(count_persons(*cells, points, who, persons, order, span, child, box))
+    limits = in_kernels(boxes, readings)
+    return np.asarray(count_persons(boxes, *limits, points, who, persons, *tree))
 
 
 def _truth(

@@ -32,6 +32,7 @@ import pyarrow as pa
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_from_arrow, codes_of_table
 from sfumato.engines.protocol import CELL_BYTES, ClassSizes, Codes, asks_sql
+from sfumato.engines.spool import give_back
 from sfumato.errors import spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import names_same
@@ -448,7 +449,7 @@ class MatchesPopulation:
         outside = _People(people, names, budget)
         figures = []
         memory = (budget and budget.memory) or ENOUGH_BYTES
-        most = memory // (CELL_BYTES * (len(names) + 1) * 8)
+        most = memory // (CELL_BYTES * (len(names) + 1) * 16)
         parts = -(-released.rows // most)
         if parts > 1 and asks_sql(released.engine):
             # All people are looked at for each part of the classes.
@@ -523,6 +524,7 @@ class _People:
             if len(held) == SOME_BATCHES:
                 yield codes_of_table(pa.Table.from_batches(held))
                 held = []
+                give_back()
         if held:
             yield codes_of_table(pa.Table.from_batches(held))
 

@@ -25,7 +25,7 @@ from sfumato.errors import ColumnError
 from sfumato.hierarchy import Ranges
 from sfumato.hierarchy.labels import as_text, braces_around, set_members
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import bare, compiled
 
 if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy, Ranges
@@ -94,27 +94,21 @@ class Reading:
         return np.argsort(self.place)
 
 
-def in_kernels(rows: Ints, readings: Sequence[Reading]) -> tuple[Ints, Ints, Ints, Ints, Any]:
-    """Cells of rows, and readings of their columns, as compiled loops take them.
+def in_kernels(rows: npt.NDArray[Any], readings: Sequence[Reading]) -> tuple[Any, Any, Any, Any]:
+    """What rows of cells cover, as compiled loops take it.
 
-    Cells of all columns are numbered together. `line` is where the counts of a cell begin among all
-    `members`, and -1 where its limits tell everything.
+    For each row and column the first and the last place. For each column with cells that are no
+    runs its number, where its `members` begin among those of all, and how long a line of them is.
     """
-    first, lines, counts, begin = [0], [], [np.zeros(0, np.int32)], 0
-    for reading in readings:
-        cells = len(reading.low)
-        first.append(first[-1] + cells)
-        line = np.full(cells, -1, np.int64)
+    low, high = (np.empty(rows.shape, np.int32) for _ in range(2))
+    sets, members, start = [], [np.empty(0, np.int32)], 0
+    for at, reading in enumerate(readings):
+        low[:, at], high[:, at] = reading.low[rows[:, at]], reading.high[rows[:, at]]
         if reading.members is not None:
-            line = begin + reading.members.shape[1] * np.arange(cells)
-            counts.append(reading.members.ravel())
-            begin += reading.members.size
-        lines.append(line)
-    low, high = (
-        np.concatenate([getattr(reading, end) for reading in readings]) for end in ("low", "high")
-    )
-    members = counts[-1] if len(counts) < 3 else np.concatenate(counts)
-    return rows + np.array(first[:-1]), low, high, np.concatenate(lines), members
+            sets.append((at, start, reading.members.shape[1]))
+            members.append(reading.members.ravel())
+            start += reading.members.size
+    return low, high, np.array(sets, np.int64).reshape(-1, 3), np.concatenate(members)
 
 
 def read_cells(
@@ -383,43 +377,48 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
     return order, span[:made], child[:made], box[:made], total[:made]
 
 
-@compiled
-def _inside(low: int, high: int, first: int, last: int, line: int, members: Array) -> int:
-    """0: no place of low … high is covered; 2: all are; 1: it depends."""
-    if high < first or low > last:
-        return 0
-    if line < 0:
-        return 2 if first <= low and high <= last else 1
-    covered = members[line + high + 1] - members[line + low]
-    if covered == 0:
-        return 0
-    return 2 if covered == high - low + 1 else 1
-
-
-@compiled
+@bare
 def _visit(
-    cells: Array, low: Array, high: Array, line: Array, members: Array, node: int, box: Array
+    rows: Array, r: int, low: Array, high: Array, sets: Array, members: Array, node: int, box: Array
 ) -> int:
     """How the released row meets the box around a node: 0 not, 2 wholly, 1 partly."""
     whole = 2
-    for d in range(len(cells)):
-        cell = cells[d]
-        found = _inside(
-            box[node, d, 0], box[node, d, 1], low[cell], high[cell], line[cell], members
-        )
-        if found == 0:
+    for d in range(low.shape[1]):
+        first, last = box[node, d, 0], box[node, d, 1]
+        if last < low[r, d] or first > high[r, d]:
             return 0
-        whole = min(whole, found)
+        if first < low[r, d] or last > high[r, d]:
+            whole = 1
+    for s in range(sets.shape[0]):
+        d = sets[s, 0]
+        line = sets[s, 1] + rows[r, d] * sets[s, 2]
+        first, last = box[node, d, 0], box[node, d, 1]
+        covered = members[line + last + 1] - members[line + first]
+        if covered == 0:
+            return 0
+        if covered < last - first + 1:
+            whole = 1
     return whole
 
 
-@compiled
+@bare
 def _matches(
-    cells: Array, low: Array, high: Array, line: Array, members: Array, point: Array
+    rows: Array,
+    r: int,
+    low: Array,
+    high: Array,
+    sets: Array,
+    members: Array,
+    points: Array,
+    at: int,
 ) -> bool:
-    for d in range(len(cells)):
-        cell = cells[d]
-        if _inside(point[d], point[d], low[cell], high[cell], line[cell], members) == 0:
+    for d in range(low.shape[1]):
+        if points[at, d] < low[r, d] or points[at, d] > high[r, d]:
+            return False
+    for s in range(sets.shape[0]):
+        d = sets[s, 0]
+        place = sets[s, 1] + rows[r, d] * sets[s, 2] + points[at, d]
+        if members[place + 1] == members[place]:
             return False
     return True
 
@@ -429,7 +428,7 @@ def count_people(
     rows: Array,
     low: Array,
     high: Array,
-    line: Array,
+    sets: Array,
     members: Array,
     points: Array,
     weights: Array,
@@ -447,14 +446,14 @@ def count_people(
         while depth > 0:
             depth -= 1
             node = stack[depth]
-            meets = _visit(rows[r], low, high, line, members, node, box)
+            meets = _visit(rows, r, low, high, sets, members, node, box)
             if meets == 0:
                 continue
             if meets == 2:
                 found[r] += total[node]
             elif child[node, 0] < 0:
                 for i in range(span[node, 0], span[node, 1]):
-                    if _matches(rows[r], low, high, line, members, points[order[i]]):
+                    if _matches(rows, r, low, high, sets, members, points, order[i]):
                         found[r] += weights[order[i]]
             else:
                 stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
@@ -467,7 +466,7 @@ def count_persons(
     rows: Array,
     low: Array,
     high: Array,
-    line: Array,
+    sets: Array,
     members: Array,
     points: Array,
     person: Array,
@@ -486,7 +485,7 @@ def count_persons(
         while depth > 0:
             depth -= 1
             node = stack[depth]
-            meets = _visit(rows[r], low, high, line, members, node, box)
+            meets = _visit(rows, r, low, high, sets, members, node, box)
             if meets == 0:
                 continue
             if meets == 1 and child[node, 0] >= 0:
@@ -496,7 +495,7 @@ def count_persons(
             for i in range(span[node, 0], span[node, 1]):
                 who = person[order[i]]
                 if seen[who] != r and (
-                    meets == 2 or _matches(rows[r], low, high, line, members, points[order[i]])
+                    meets == 2 or _matches(rows, r, low, high, sets, members, points, order[i])
                 ):
                     seen[who] = r
                     found[r] += 1
@@ -505,10 +504,11 @@ def count_persons(
 
 @compiled
 def _points_in(
-    cells: Array,
+    rows: Array,
+    r: int,
     low: Array,
     high: Array,
-    line: Array,
+    sets: Array,
     members: Array,
     points: Array,
     order: Array,
@@ -523,14 +523,14 @@ def _points_in(
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        if _visit(cells, low, high, line, members, node, box) == 0:
+        if _visit(rows, r, low, high, sets, members, node, box) == 0:
             continue
         if child[node, 0] >= 0:
             stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
             depth += 2
             continue
         for i in range(span[node, 0], span[node, 1]):
-            if _matches(cells, low, high, line, members, points[order[i]]):
+            if _matches(rows, r, low, high, sets, members, points, order[i]):
                 found[count] = order[i]
                 count += 1
     return count
@@ -541,7 +541,7 @@ def claim_points(
     rows: Array,
     low: Array,
     high: Array,
-    line: Array,
+    sets: Array,
     members: Array,
     points: Array,
     weights: Array,
@@ -564,7 +564,7 @@ def claim_points(
             if weight[r] > 0:
                 continue
             count = _points_in(
-                rows[r], low, high, line, members, points, order, span, child, box, found
+                rows, r, low, high, sets, members, points, order, span, child, box, found
             )
             free, more = 0, 0
             for i in range(count):

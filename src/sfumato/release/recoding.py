@@ -222,7 +222,8 @@ class Recoding:
         }
         if entries.entries == 0 or len(self) == 0:
             return Holding(np.full(entries.entries, -1, np.int64), readings)
-        points = np.stack([readings[n].place[entries.column(n)] for n in self.columns], axis=1)
+        places = [readings[n].place[entries.column(n)] for n in self.columns]
+        points = np.stack(places, axis=1, dtype=np.int32, casting="same_kind")
         breadth = np.zeros(len(self))
         for at, name in enumerate(self.columns):
             share = readings[name].size / max(len(readings[name].place), 1)
@@ -230,8 +231,9 @@ class Recoding:
         order = np.argsort(breadth, kind="stable")
         weights = entries.row_counts
         tree = build_tree(points, weights.astype(float))[:-1]
-        cells = in_kernels(self.groups[order], list(readings.values()))
-        found = claim_points(*cells, points, weights, least, *tree)
+        rows = self.groups[order]
+        limits = in_kernels(rows, list(readings.values()))
+        found = claim_points(rows, *limits, points, weights, least, *tree)
         return Holding(np.where(found < 0, -1, order[found]), readings)
 
     def apply(
