@@ -64,7 +64,7 @@ def connect(folder: PrivateFolder, **limits: str | int) -> duckdb.DuckDBPyConnec
             "python_enable_replacements": False,
             **limits,
         },
-    )
+    ).execute("SET enable_progress_bar = false")  # else it draws one wherever Python is a prompt
 
 
 def lock_down(connection: duckdb.DuckDBPyConnection) -> None:

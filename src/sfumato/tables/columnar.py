@@ -527,6 +527,10 @@ class ParquetSource(BaseSource):
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
+FEW_ROWS = 1 << 12
+"""Rows of a group of which even long texts take little."""
+
+
 class CopySource(ParquetSource):
     """Rows that their library writes to a temporary Parquet file by itself, out of core."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import pyarrow as pa
@@ -406,12 +407,12 @@ def _polars(source: Any, opening: Opening) -> Table | None:
         rows = from_polars(source, name, opening.columns, opening.exclude)
         return opening.embedded(ArrowSource(rows, name))
     if _is(source, "polars", "LazyFrame"):
-        from sfumato.tables.columnar import CopySource, arrow_ready
+        from sfumato.tables.columnar import FEW_ROWS, CopySource, arrow_ready
 
-        lazy = arrow_ready(source)
-        return opening.embedded(
-            CopySource(lazy.sink_parquet, name, opening.columns, opening.exclude)
-        )
+        # polars holds a group of rows until it is written, a quarter of a million unless told
+        group = None if opening.memory is None else FEW_ROWS
+        write = partial(arrow_ready(source).sink_parquet, row_group_size=group)
+        return opening.embedded(CopySource(write, name, opening.columns, opening.exclude))
     return None
 
 
