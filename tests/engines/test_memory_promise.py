@@ -31,6 +31,8 @@ from sfumato.engines.protocol import column_of
 from sfumato.engines.staging import WrittenFile
 from sfumato.engines.writing import format_of
 from sfumato.errors import ColumnError, EngineError, SourceError
+from sfumato.quasi.lattice import levelwise
+from sfumato.quasi.sampling import coded_rows
 from sfumato.relational import joined_attack
 from sfumato.utility import compare
 
@@ -583,6 +585,18 @@ def test_frames_are_not_copied_within_a_limit(kind: str) -> None:
     assert sf.table(few, budget=sf.Budget(memory=5 << 20)).engine.kind == "memory"
 
 
+def test_lazy_frames_are_copied_in_small_groups_within_a_limit() -> None:
+    """polars holds a group until it is written."""
+    lazy = pl.from_arrow(frame_of("arrow", 20_000)).lazy()  # type: ignore[union-attr]
+    for budget, most in ((sf.Budget(memory=5 << 20), 4_096), (None, 20_000)):
+        with sf.table(lazy, budget=budget) as opened:
+            source: Any = opened.engine.source  # type: ignore[attr-defined]
+            (metadata,) = source._metadata
+            groups = map(metadata.row_group, range(metadata.num_row_groups))
+            assert max(group.num_rows for group in groups) == most
+            assert opened.rows == 20_000
+
+
 def test_few_numbers_of_persons_are_spelled_at_a_time() -> None:
     """Every step of it holds another copy of them."""
     opened = sf.table(frame_of("arrow", 20_000))
@@ -613,7 +627,11 @@ def held(what):
 
 for name in sf.__all__:
     getattr(sf, name)
-frame = frame_of(sys.argv[2], 1_000_000)
+if sys.argv[2] == "lazy":
+    frame = polars.scan_parquet("letters.parquet")
+    frame.head(1).collect()
+else:
+    frame = frame_of(sys.argv[2], 1_000_000)
 gc.collect(), give_back()
 with open("/proc/self/clear_refs", "w") as peak:
     peak.write("5")
@@ -624,11 +642,13 @@ print(held("VmHWM:") - before)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "lazy"])
 @pytest.mark.parametrize("verb", ["measure", "scan"])
-def test_nor_with_frames(kind: str, verb: str) -> None:
+def test_nor_with_frames(tmp_path: Path, kind: str, verb: str) -> None:
     program = [sys.executable, "-c", FRAMES, str(Path(__file__).parent), kind, verb]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    if kind == "lazy":
+        letters(tmp_path / "letters.parquet", 200_000, 1, 2_000)
+    done = subprocess.run(program, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert int(done.stdout) <= TOLERATED * 256
 
 
@@ -739,6 +759,64 @@ def test_comparing_more_rows_than_fit_is_refused_before_it_starts(tmp_path: Path
     with pytest.raises(EngineError, match=r"comparing 2,000 rows takes about 0 MiB, more than"):
         compare(rows, rows, qi=["age", "sex"], budget=sf.Budget(memory=100_000))
     compare(rows, rows, qi=["age", "sex"], budget=sf.Budget(memory=2_000_000))
+
+
+def flags(rows: int, columns: int) -> pa.Table:
+    """A table of many columns with few values each."""
+    random = np.random.default_rng(8)
+    return pa.table({f"c{at}": random.integers(0, 3 + at % 5, rows) for at in range(columns)})
+
+
+def test_narrow_columns_are_searched_as_codes_where_combinations_do_not_fit() -> None:
+    """The same is found as in memory, and DuckDB is not asked for every set of columns."""
+    rows = flags(2_000, 30)
+    opened = sf.table(rows, engine="duckdb")
+    plain = sf.table(rows, engine="memory").codes(None)
+    scarce = sf.Budget(memory=700_000)
+    for apart in (False, True):
+        codes = coded_rows(opened, scarce, apart=apart)
+        assert codes is not None
+        assert (codes.entries, codes.cardinalities) == (2_000, plain.cardinalities)
+        assert all(map(np.array_equal, codes.arrays, plain.arrays))
+        assert coded_rows(opened, sf.Budget(memory=300_000), apart=apart) is None
+    assert coded_rows(opened, sf.Budget()) is None
+    asked: dict[str, Any] = {"budget": scarce}
+    few = sf.table(rows, engine="duckdb", columns=[f"c{at}" for at in range(30)])
+    assert sf.minimum_key(few, **asked).columns == sf.minimum_key(rows).columns
+    assert sf.violations(few, k=2, max_size=2, **asked).minimal == (
+        sf.violations(rows, k=2, max_size=2).minimal
+    )
+    for measure in ("distinct", "separation"):
+        masked = [
+            sf.mask(one, measure=measure, beta=0.9, explain=False, rows_are_people=True, budget=b)
+            for one, b in ((few, scarce), (rows, None))
+        ]
+        assert masked[0].details["published"] == masked[1].details["published"]
+    found = sf.uniques(few, max_size=1, **asked)
+    assert found.by_size == sf.uniques(rows, max_size=1).by_size
+    opened.close()
+
+
+def test_sets_that_cannot_be_remembered_are_refused_before_they_are_looked_at() -> None:
+    rows = flags(2_000, 30)
+    told = r"sets of up to 4 columns out of 30 takes about \d+ MiB, more than the 1 MiB allowed"
+    with pytest.raises(EngineError, match=told + r"\. .* smaller sets \(max_size=3\)"):
+        sf.uniques(rows, max_size=4, budget=sf.Budget(memory=1 << 20))
+    assert sf.uniques(rows, max_size=1, budget=sf.Budget(memory=1 << 20)).complete
+
+
+def test_levels_of_too_many_sets_are_not_begun() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def good(columns: tuple[int, ...]) -> bool:
+        asked.append(columns)
+        return columns == (7,)
+
+    found = levelwise(60, good, 3, sf.Budget(memory=1 << 20))
+    assert (found.sets, found.complete, found.stopped_by) == (((7,),), False, "too many sets")
+    assert max(map(len, asked)) == 2
+    assert levelwise(60, good, 2, sf.Budget(memory=1 << 20)).stopped_by is None
+    assert max(map(len, asked)) == 2
 
 
 def test_violations_are_the_same_where_memory_is_scarce(tmp_path: Path) -> None:

@@ -462,16 +462,18 @@ class Codes:
     """
 
     columns: tuple[str, ...]
-    arrays: tuple[CodeArray, ...]
+    arrays: Sequence[CodeArray]
     values: tuple[pa.Array, ...]
     counts: npt.NDArray[np.int64] | None = None
     length: int | None = None
-    """Number of entries; needed only when there are no columns."""
+    """Number of entries; needed only when there are no columns, or when they are not in memory."""
 
     @property
     def entries(self) -> int:
         """Number of entries (rows, or distinct combinations)."""
-        return len(self.arrays[0]) if self.arrays else (self.length or 0)
+        if self.length is None:
+            return len(self.arrays[0]) if self.arrays else 0
+        return self.length
 
     @property
     def rows(self) -> int:

@@ -31,7 +31,13 @@ from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, persons_of, require_separation
 from sfumato.quasi.proof import Collisions, proven_minimum, proven_there, stay_there
-from sfumato.quasi.sampling import all_combinations, differing_columns, pulled, sampled_rows
+from sfumato.quasi.sampling import (
+    all_combinations,
+    coded_rows,
+    differing_columns,
+    pulled,
+    sampled_rows,
+)
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
@@ -231,10 +237,12 @@ def persons_key(
 
 def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
     """Greedy on exact counts, redundancy dropped, and proven minimal where asked."""
-    if question.beta in (None, 1) and question.max_size is None and stay_there(opened, budget):
-        return _key_there(opened, costs, question, budget)
     budget.progress("reading the table")
-    codes = all_combinations(opened, budget)
+    there = stay_there(opened, budget)
+    codes = coded_rows(opened, budget) if there else None
+    if codes is None and there and question.beta in (None, 1) and question.max_size is None:
+        return _key_there(opened, costs, question, budget)
+    codes = codes or all_combinations(opened, budget)
     rows = codes.rows
     goal = goal_of(rows, question)
     found = greedy(codes, costs, goal, max_size=question.max_size, budget=budget)

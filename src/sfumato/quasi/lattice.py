@@ -11,9 +11,10 @@ can part them: how many there were and the pairs of rows within them is carried 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -503,6 +504,12 @@ def minimal_from_subsets(every: npt.NDArray[np.int64], goal: Goal, max_size: int
     return Minimal(in_order(sets), max_size is None or max_size >= width)
 
 
+SET_BYTES = 200
+"""What a column set takes that waits to be asked about, and then for larger ones."""
+FEW_SETS = 10_000
+"""Sets that are not too many, whatever the memory."""
+
+
 def levelwise(
     width: int,
     good: Callable[[Set], bool],
@@ -514,6 +521,8 @@ def levelwise(
     border: Sequence[Set] = ((),),
 ) -> Minimal:
     """All minimal good sets, level by level, asking one set after the other.
+
+    It ends before a level whose sets would take more than a quarter of the memory.
 
     Parameters
     ----------
@@ -529,6 +538,9 @@ def levelwise(
     found: list[Set] = []
     level: list[Set] = [columns for columns in border if not columns]
     top = width if max_size is None else min(max_size, width)
+    most = (
+        sys.maxsize - 1 if budget.memory is None else max(FEW_SETS, budget.memory // 4 // SET_BYTES)
+    )
     for size in range(top + 1):
         open_sets: list[Set] = []
         if ahead is not None and not budget.spent():
@@ -546,23 +558,23 @@ def levelwise(
             ended = not open_sets and all(len(columns) <= top for columns in border)
             return Minimal(in_order(found), top == width or ended)
         if () in border:
-            level = _next_level(open_sets, width)
+            level = list(islice(_next_level(open_sets, width), most + 1))
         else:
             waiting = [columns for columns in border if len(columns) == size + 1]
             level = _above_border(open_sets, waiting, found, width)
+        if len(level) > most:
+            return Minimal(in_order(found), False, "too many sets")
     return Minimal(in_order(found))
 
 
-def _next_level(open_sets: Sequence[Set], width: int) -> list[Set]:
+def _next_level(open_sets: Sequence[Set], width: int) -> Iterator[Set]:
     """Sets one larger all of whose subsets one smaller are still open."""
     still = set(open_sets)
-    grown = []
     for columns in open_sets:
         for column in range(columns[-1] + 1 if columns else 0, width):
             larger = (*columns, column)
             if all(part in still for part in combinations(larger, len(columns))):
-                grown.append(larger)
-    return grown
+                yield larger
 
 
 def _above_border(

@@ -35,6 +35,7 @@ from sfumato.quasi.persons import Histories, PersonSeparation, require_separatio
 from sfumato.quasi.proof import Asked, stay_there
 from sfumato.quasi.sampling import (
     all_combinations,
+    coded_rows,
     differing_columns,
     log_sets,
     no_pairs,
@@ -536,9 +537,12 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
         if demand.measure == "separation" and opened.rows < 2:
             raise no_pairs(opened.rows, "row", opened.name)
         budget.progress("reading the table")
+        codes = None
         if stay_there(opened, budget):
-            return AskedCount(Asked(opened, budget), demand.beta, demand.measure)
-        codes = all_combinations(opened, budget)
+            codes = coded_rows(opened, budget, apart=demand.measure == "distinct")
+            if codes is None:
+                return AskedCount(Asked(opened, budget), demand.beta, demand.measure)
+        codes = codes or all_combinations(opened, budget)
         if demand.measure == "separation":
             return SeparationCount(codes, demand.beta)
         return DistinctCount(codes, allowed(demand.beta, codes.rows))

@@ -24,6 +24,8 @@ from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes, hi
 from sfumato.quasi.key import KeyQuery, goal_of
 from sfumato.quasi.lattice import (
     DEPTH_FIRST_COLUMNS,
+    FEW_SETS,
+    SET_BYTES,
     Minimal,
     Set,
     all_subsets,
@@ -34,7 +36,13 @@ from sfumato.quasi.lattice import (
 )
 from sfumato.quasi.persons import Histories, persons_of, require_separation
 from sfumato.quasi.proof import Collisions, minimal_sets_there, stay_there
-from sfumato.quasi.sampling import all_combinations, pair_indices, prune_below, pulled
+from sfumato.quasi.sampling import (
+    all_combinations,
+    coded_rows,
+    pair_indices,
+    prune_below,
+    pulled,
+)
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
@@ -176,16 +184,20 @@ def minimal_keys(
     opened, person = persons_of(opened, person)
     if columns is not None:
         opened = opened.select(columns)
+    budget.progress("reading the table")
     if person is not None:
-        budget.progress("reading the table")
         return _keys_of_persons(opened, person, question, budget)
-    if question.beta is None and method in ("auto", "hitting-set") and stay_there(opened, budget):
+    there = stay_there(opened, budget)
+    codes = coded_rows(opened, budget) if there else None
+    if codes is None and there and question.beta is None and method in ("auto", "hitting-set"):
         return _keys_there(opened, question, budget)
-    return _keys_here(opened, question, method, samples, expand, budget)
+    codes = codes or all_combinations(opened, budget)
+    return _keys_here(opened, codes, question, method, samples, expand, budget)
 
 
 def _keys_here(
     opened: Table,
+    everything: Codes,
     question: KeyQuery,
     method: str,
     samples: Sequence[float],
@@ -193,8 +205,6 @@ def _keys_here(
     budget: Budget,
 ) -> MinimalKeys:
     """All minimal sets, found in combinations that were read; twins are searched for once."""
-    budget.progress("reading the table")
-    everything = all_combinations(opened, budget)
     twins = equivalents(everything)
     names = opened.columns
     hidden = {other for others in twins.values() for other in others}
@@ -510,7 +520,7 @@ def minimal_keys_by_differences(
     trial.look_around(family)
     proven: set[Set] = set()
     while True:
-        sets, complete = minimal_hitting_sets(family.matrix, max_size)
+        sets, complete = minimal_hitting_sets(family.matrix, max_size, budget)
         budget.progress(f"{len(proven)} proven of {len(sets)}", len(proven) / max(1, len(sets)))
         if not complete:
             return Minimal(in_order(proven), False, "too many sets")
@@ -533,9 +543,11 @@ def minimal_keys_by_differences(
 
 
 def minimal_hitting_sets(
-    edges: npt.NDArray[np.bool_], max_size: int | None = None
+    edges: npt.NDArray[np.bool_], max_size: int | None = None, budget: Budget | None = None
 ) -> tuple[list[Set], bool]:
-    """All minimal sets of columns that hit every row of a boolean matrix.
+    """All minimal sets of columns that hit every row of a boolean matrix, and whether that is so.
+
+    It is not where they are too many, or would take more than a quarter of the memory.
 
     Examples
     --------
@@ -550,8 +562,11 @@ def minimal_hitting_sets(
     padded = np.zeros((width, words * 64), dtype=np.bool_)
     padded[:, :count] = edges.T
     packed = np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+    most = MOST_SETS
+    if budget is not None and budget.memory is not None:
+        most = min(most, max(FEW_SETS, budget.memory // 4 // (SET_BYTES + 2 * width)))
     found, complete = hitting_sets(
-        np.ascontiguousarray(packed), words, MOST_SETS, width if max_size is None else max_size
+        np.ascontiguousarray(packed), words, most, width if max_size is None else max_size
     )
     sets = [tuple(np.flatnonzero(row).tolist()) for row in found]
     return sorted(sets, key=lambda s: (len(s), s)), bool(complete)

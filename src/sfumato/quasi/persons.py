@@ -137,7 +137,7 @@ class _Parts:
         codes = histories.codes
         rows = kernels.whole(codes.entries, codes.counts)
         persons = kernels.split(rows, histories.who, histories.persons)
-        return cls(codes.arrays, codes.cardinalities, rows, persons)
+        return cls(tuple(codes.arrays), codes.cardinalities, rows, persons)
 
     @property
     def pairs(self) -> int:

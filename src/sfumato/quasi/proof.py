@@ -361,7 +361,7 @@ def minimal_sets_there(asks: Collisions, max_size: int | None, budget: Budget) -
     family.add(asks.first())
     proven: set[Set] = set()
     while True:
-        sets, complete = minimal_hitting_sets(family.matrix, max_size)
+        sets, complete = minimal_hitting_sets(family.matrix, max_size, budget)
         budget.progress(f"{len(proven)} proven of {len(sets)}", len(proven) / max(1, len(sets)))
         if not complete:
             return Minimal(in_order(proven), False, "too many sets")

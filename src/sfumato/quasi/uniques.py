@@ -22,14 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.budget import Budget
+from sfumato.budget import PROGRAM_MEMORY, Budget
 from sfumato.engines.protocol import Codes
-from sfumato.errors import ParameterError
+from sfumato.errors import EngineMemoryError, ParameterError, spell
 from sfumato.quasi.greedy import histogram
 from sfumato.quasi.persons import Histories, persons_of
-from sfumato.quasi.sampling import all_combinations
+from sfumato.quasi.proof import stay_there
+from sfumato.quasi.sampling import SEARCH_BYTES, all_combinations, coded_rows
 from sfumato.results import Result
-from sfumato.tables import table
+from sfumato.tables import Table, table
 from sfumato.wording import counted
 
 __all__ = ["RowUniques", "Uniques", "uniques"]
@@ -141,15 +142,42 @@ def uniques(
         opened = opened.select(columns)
     budget.progress("reading the table")
     if person is None:
-        histories, codes = None, all_combinations(opened, budget)
+        coded = coded_rows(opened, budget) if stay_there(opened, budget) else None
+        histories, codes = None, coded or all_combinations(opened, budget)
         sizes = histogram(codes, range(len(codes.columns)))
     else:
         histories = Histories.of(opened, person, budget)
         codes, sizes = histories.codes, histories.everything.persons
+    _refuse_too_many(opened, codes, max_size, budget)
     search = _Search(codes, min(max_size, len(codes.columns)), histories)
     complete = search.run(budget)
     dis = _match_probability(sizes.to_dict(), sampling_fraction)
     return search.result(opened.columns, max_size, dis, top, complete, budget)
+
+
+def _refuse_too_many(opened: Table, codes: Codes, max_size: int, budget: Budget) -> None:
+    """Refuse to look at more sets than can be remembered until larger ones were looked at.
+
+    A set has a bit for each entry while sets of one column more are looked at.
+    """
+    if budget.memory is None:
+        return
+    width = len(codes.columns)
+    kept = (math.comb(width, size) + math.comb(width, size - 1) for size in range(1, max_size))
+    each = SEARCH_BYTES + 4 * max_size + max(kept, default=0) / 8
+    needed = int(sum(array.nbytes for array in codes.arrays) + codes.entries * each)
+    if not budget.holds(needed):
+        fewer = (
+            [f"look at smaller sets ({spell('max_size', max_size - 1)})"] if max_size > 1 else []
+        )
+        ways = ["Choose fewer columns", *fewer, f"or allow more memory ({spell('memory', '4GB')})"]
+        raise EngineMemoryError(
+            f"looking at sets of up to {counted(max_size, 'column')} out of {width:,} takes about "
+            f"{needed + PROGRAM_MEMORY >> 20:,} MiB, more than the {budget.memory >> 20:,} MiB "
+            "allowed",
+            where=opened.name,
+            remedy=", ".join(ways) + ".",
+        )
 
 
 class _Search:

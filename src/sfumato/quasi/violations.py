@@ -22,7 +22,7 @@ from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating
 from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.proof import Asked, stay_there
-from sfumato.quasi.sampling import all_combinations
+from sfumato.quasi.sampling import all_combinations, coded_rows
 from sfumato.results import Result
 from sfumato.tables import table
 
@@ -181,18 +181,21 @@ def violations(
     if person is not None:
         histories = Histories.of(opened, person, budget)
         return _of_persons(histories, k, max_size, tried, restarts, seed, budget)
-    asks = Asked(opened, budget) if stay_there(opened, budget) else None
+    there = stay_there(opened, budget)
+    codes = coded_rows(opened, budget) if there else all_combinations(opened, budget)
+    asks: Asked | None = None
     sizes_of: Callable[[Sequence[int]], ClassSizes]
-    if asks is None:
-        codes = all_combinations(opened, budget)
-        sizes_of = partial(histogram, codes)
-    else:
+    if codes is None:
+        asks = Asked(opened, budget)
         sizes_of = asks.class_sizes
+    else:
+        sizes_of = partial(histogram, codes)
     everything = sizes_of(range(len(names)))
     holds = everything.k is None or everything.k >= k
     found = Minimal(())
-    depth_first = asks is None and len(names) <= DEPTH_FIRST_COLUMNS
-    if not holds and depth_first and budget.holds(DEPTH_FIRST_BYTES * codes.entries * len(names)):
+    each = DEPTH_FIRST_BYTES * len(names)
+    deep = len(names) <= DEPTH_FIRST_COLUMNS
+    if not holds and codes is not None and deep and budget.holds(each * codes.entries):
         found = violating(codes, k, max_size, budget)
     elif not holds:
         found = levelwise(
