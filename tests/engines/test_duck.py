@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import feather
 
+import sfumato as sf
 from brute import as_table, small_tables
 from sfumato.budget import Budget
 from sfumato.engines.duckdb import DuckDB
@@ -45,6 +47,24 @@ def foreign() -> pa.Table:
             "nothing": pa.nulls(4),
         }
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_column_that_is_called_star_is_one_column(ending: str, tmp_path: Path) -> None:
+    table = pa.table({"a": ["x", "y"] * 6, "*": list(range(6)) * 2, "b": [1, 2, 3] * 4})
+    place = tmp_path / f"people.{ending}"
+    if ending == "parquet":
+        pq.write_table(table, place)
+    else:
+        feather.write_feather(table, place, compression="uncompressed")
+    found = sf.table(str(place), engine="duckdb")
+    assert {name: found.class_sizes([name]).classes for name in found.columns} == {
+        "a": 2,
+        "*": 6,
+        "b": 3,
+    }
+    assert sf.anonymize(found, qi=["a", "*"], k=3, output=tmp_path / "out.csv").verified
+    assert sf.measure(sf.table(str(tmp_path / "out.csv"), engine="memory"), ["a", "*"]).k >= 3
 
 
 @pytest.mark.parametrize("column", foreign().column_names)

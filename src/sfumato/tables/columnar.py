@@ -101,6 +101,13 @@ class ArrowSource(BaseSource):
         return connection.from_arrow(self._table)
 
 
+def _shown_as(name: str) -> duckdb.Expression:
+    """A column of a relation; DuckDB takes a star that is not quoted for all columns."""
+    import duckdb
+
+    return duckdb.SQLExpression('"*"') if name == "*" else duckdb.ColumnExpression(name)
+
+
 def with_columns(frame: Any, made: Mapping[str, pa.Array]) -> Any:
     """A pandas or polars frame or an Arrow table with some columns replaced by Arrow arrays."""
     if is_pandas(frame):
@@ -327,9 +334,7 @@ class DatasetSource(BaseSource):
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The dataset as DuckDB scans it."""
-        import duckdb
-
-        shown = [duckdb.ColumnExpression(name) for name in self._names]
+        shown = [_shown_as(name) for name in self._names]
         return connection.from_arrow(self._dataset).select(*shown)
 
     def fingerprint(self) -> str:
@@ -441,7 +446,7 @@ class ParquetSource(BaseSource):
 
         def shown(name: str, folder: tuple[str | None, ...]) -> duckdb.Expression:
             if name not in self._folders:
-                return duckdb.ColumnExpression(name)
+                return _shown_as(name)
             value = folder[list(self._folders).index(name)]
             return duckdb.ConstantExpression(value).cast("VARCHAR").alias(name)
 
