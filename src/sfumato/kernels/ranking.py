@@ -61,13 +61,13 @@ _RUN = 16
 """Values that are sorted by insertion before runs of them are merged."""
 
 
-def _largest_first(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _largest_first(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.argsort(-values, kind="stable")
 
 
 @compiled(instead=_largest_first)
 def largest_first(values):  # type: ignore[no-untyped-def]
-    """Places of whole numbers, from the largest number to the smallest; equal ones as they stand.
+    """Places of numbers, from the largest number to the smallest; equal ones as they stand.
 
     For other loops: numba's own sort takes them a second to compile, each time anew.
     """

@@ -27,6 +27,7 @@ from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import class_ids
 from sfumato.kernels.compiling import compiled
+from sfumato.kernels.ranking import largest_first
 from sfumato.privacy.classes import ClassHistogram
 from sfumato.results import Result
 
@@ -580,7 +581,7 @@ def _cut_apart(at, low, high, rows, size):  # type: ignore[no-untyped-def]
             for i in part:
                 least, most = min(least, at[axis, i]), max(most, at[axis, i])
             spread[axis] = (most - least) / max(size[axis], 1)
-        widest = np.argsort(-spread, kind="mergesort")
+        widest = largest_first(spread)
         chosen, cut = -1, np.int64(-1)
         for axis in widest:
             if spread[axis] > 0.0:
@@ -619,7 +620,7 @@ def _median(at, rows, part, total):  # type: ignore[no-untyped-def]
     """The position of the row in the middle, the lower of two."""
     sought = (total - 1) // 2
     before = np.int64(0)
-    for place in np.argsort(at[part], kind="mergesort"):
+    for place in largest_first(-at[part]):
         before += rows[part[place]]
         if before > sought:
             return at[part[place]]
@@ -643,7 +644,7 @@ def _parts(low, high, part, cut):  # type: ignore[no-untyped-def]
 @compiled
 def _nearest(low, high, rows, part, total):  # type: ignore[no-untyped-def]
     """The cut that crosses no box and is nearest to half of the rows; -1 if there is none."""
-    by_low = np.argsort(low[part], kind="mergesort")
+    by_low = largest_first(-low[part])
     best, best_distance = np.int64(-1), total + 1
     reached, before = np.int64(-1), np.int64(0)
     for place in by_low:
