@@ -17,6 +17,7 @@ __all__ = [
     "counted",
     "counting",
     "for_shell",
+    "hundredths",
     "in_units",
     "name_list",
     "noun",
@@ -153,6 +154,19 @@ def percent(share: float | None) -> str:
         return ">99.9%"
     said = f"{share:.1%}".replace(".0%", "%")
     return "0%" if said == "-0%" else said
+
+
+def hundredths(share: float) -> str:
+    """A share with two digits, which is never none or all when it is not.
+
+    Examples
+    --------
+    >>> hundredths(0.0), hundredths(0.125), hundredths(0.00001), hundredths(0.99999)
+    ('0.00%', '12.50%', '<0.01%', '>99.99%')
+    """
+    if 0 < share < 0.0001:
+        return "<0.01%"
+    return ">99.99%" if 0.9999 < share < 1 else f"{share:.2%}"
 
 
 def at_most(share: float | None) -> str:

@@ -210,6 +210,8 @@ def test_a_mask_says_whether_rows_or_persons_are_alone(tmp_path: Path) -> None:
     asked = ["mask", where, "--measure", "separation", "--beta", 0.9]
     assert "10.00% of persons alone" in sfumato(*asked, "--person", "pid").out
     assert "2.50% of rows alone" in sfumato(*asked, "--drop", "pid").out
+    where.write_text("\n".join(["ward", *["x"] * 20_000, "y"]))
+    assert "<0.01% of rows alone" in sfumato(*asked).out
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-7, 1e-10, 1e9])

@@ -26,7 +26,7 @@ from sfumato.cli._options import (
     split_columns,
 )
 from sfumato.cli._running import Run, Stream, figures, read_as_stream, table_verb
-from sfumato.wording import counted, noun
+from sfumato.wording import counted, hundredths, noun
 
 if TYPE_CHECKING:
     from sfumato.quasi.key import Key
@@ -143,7 +143,7 @@ def view_key(found: Key) -> RenderableType:
             if found.measures.persons is None
             else "persons are alone in a"
         )
-        lines.add_row(f"{found.measures.unique:.2%}", f"of {who} class")
+        lines.add_row(hundredths(found.measures.unique), f"of {who} class")
         lines.add_row(f"{found.measures.distinct:.6g}", "distinct ratio")
         lines.add_row(f"{found.measures.separation:.9g}", "separation ratio")
     if found.stopped_by:

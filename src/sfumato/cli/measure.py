@@ -24,7 +24,7 @@ from sfumato.cli._options import (
 )
 from sfumato.cli._running import Run, figures, listed, table_verb
 from sfumato.errors import ParameterError
-from sfumato.wording import counted
+from sfumato.wording import counted, hundredths
 
 if TYPE_CHECKING:
     from sfumato.quasi.measure import Measures
@@ -73,7 +73,7 @@ def view_measures(found: Measures, wild: bool = False) -> RenderableType:
     by_themselves = "rows that match no other" if wild else f"{who} alone in their class"
     if of:
         by_themselves = "persons alone in a class"
-    lines.add_row(f"{alone:,}", f"{by_themselves}: {found.unique:.2%}")
+    lines.add_row(f"{alone:,}", f"{by_themselves}: {hundredths(found.unique)}")
     lines.add_row(
         f"{found.unseparated_pairs:,}",
         f"pairs of rows{of} left together: separation {found.separation:.9g}",
