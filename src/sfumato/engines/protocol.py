@@ -466,14 +466,12 @@ class Codes:
     values: tuple[pa.Array, ...]
     counts: npt.NDArray[np.int64] | None = None
     length: int | None = None
-    """Number of entries; needed only when there are no columns, or when they are not in memory."""
+    """Number of entries; needed only when there are no columns."""
 
     @property
     def entries(self) -> int:
         """Number of entries (rows, or distinct combinations)."""
-        if self.length is None:
-            return len(self.arrays[0]) if self.arrays else 0
-        return self.length
+        return len(self.arrays[0]) if self.arrays else (self.length or 0)
 
     @property
     def rows(self) -> int:

@@ -287,7 +287,7 @@ def coded_rows(opened: Table, budget: Budget, *, apart: bool = False) -> Codes |
         give_back()
     if not budget.holds(SEARCH_BYTES * rows + COPIED * sum(array.nbytes for array in held)):
         return None
-    return Codes(opened.columns, stored if apart else tuple(held), tuple(values), None, rows)
+    return Codes(opened.columns, stored if apart else tuple(held), tuple(values))
 
 
 class _Stored(Sequence[CodeArray]):
