@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -423,6 +424,18 @@ def test_rows_of_other_programs_that_would_not_fit_are_refused(tmp_path: Path, e
     with pytest.raises(SourceError, match="memory"):
         sf.table(path, budget=sf.Budget(memory=rows * least))
     assert sf.table(path, budget=sf.Budget(memory=4 * rows * least)).rows == rows
+
+
+def test_workbooks_are_refused_by_what_their_cells_take(tmp_path: Path) -> None:
+    """The bytes of a sheet are many where its cells are few."""
+    table = pa.table({f"n{at}": np.arange(5_000) % 90 for at in range(8)})
+    write_foreign("excel", table, tmp_path / "people.xlsx", "people")
+    with zipfile.ZipFile(tmp_path / "people.xlsx") as book:
+        size = sum(part.file_size for part in book.infolist())
+    assert sf.table(tmp_path / "people.xlsx", budget=sf.Budget(memory=7 * size // 2)).rows == 5_000
+    for memory, told in ((5 * size // 2, "its rows need more"), (size, "reading it would take")):
+        with pytest.raises(SourceError, match=told):
+            sf.table(tmp_path / "people.xlsx", budget=sf.Budget(memory=memory))
 
 
 def test_a_group_of_rows_that_does_not_fit_is_cut(tmp_path: Path) -> None:
