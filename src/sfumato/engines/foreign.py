@@ -394,14 +394,17 @@ def _check_book(path: Path) -> None:
                 "this is a ZIP archive, not a table",
                 remedy="Unpack it, or save it as .xlsx or CSV.",
             )
-        unpacked = sum(part.file_size for part in archive.infolist())
+        parts = archive.infolist()
+        unpacked = sum(part.file_size for part in parts)
         if unpacked > _LARGEST_BOOK:
             raise SourceError(
                 f"the workbook has {unpacked / 2**30:,.1f} GB when it is unpacked, more than "
                 f"{_LARGEST_BOOK / 2**30:,.0f} GB",
                 remedy="Save the sheet as CSV.",
             )
-        _check_memory(2 * unpacked)  # what its cells take is counted as they come
+        # what cells take is counted as they come, but texts that they share are read before
+        shared = sum(part.file_size for part in parts if part.filename == "xl/sharedStrings.xml")
+        _check_memory(2 * (unpacked + shared))
 
 
 def _read_excel(path: Path, part: str | None) -> pa.Table:
