@@ -79,12 +79,12 @@ def test_texts_are_measured_in_bytes(opened: Opener) -> None:
 def test_sums_of_hashes_tell_rows_that_exchange_a_cell(opened: Opener) -> None:
     texts = [f"text {at}" for at in range(16)]
     exchanged = {  # the cells of `b`, two of them exchanged
-        f"b{at}": [*texts[:at], *texts[at : at + 2][::-1], *texts[at + 2 :]] for at in range(15)
+        f"b{at}": [*texts[:at], *texts[at : at + 2][::-1], *texts[at + 2 :]] for at in range(7)
     }
     engine = opened(pa.table({"a": range(16), "b": texts, **exchanged, "c": range(15, -1, -1)}))
     if asks_sql(engine):
         sums = [engine.hash_sums(["a", name]) for name in ("b", *exchanged)]
-        assert len(set(sums)) == 16
+        assert len(set(sums)) == 8
         assert engine.hash_sums(["a", "a"]) == engine.hash_sums(["c", "c"])
 
 
