@@ -84,7 +84,7 @@ class Program:
                 children += sum(not draws(child) for child in started)
         return Held(
             children=children,
-            files=len(list((own / "fd").iterdir())),
+            files=sum(not locks(place) for place in (own / "fd").iterdir()),
             temporary=sum(len(below) + len(files) for _, below, files in os.walk(self.temporary)),
             memory=int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024,  # type: ignore[index]
         )
@@ -112,6 +112,14 @@ def draws(child: str) -> bool:
     """Whether it is the process that draws charts, which stays as long as the workbench does."""
     try:
         return b"vl_convert" in Path("/proc", child, "cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def locks(place: Path) -> bool:
+    """Whether it is a file by which programs take turns to compile: one a folder, opened once."""
+    try:
+        return place.readlink().name == "compiling.lock"
     except FileNotFoundError:
         return False
 
