@@ -134,8 +134,7 @@ class _Dialect(sql.Dialect):
         return exp.Anonymous(this="OCTET_LENGTH", expressions=[cell])
 
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
-        row = exp.Anonymous(this="ROW", expressions=[key.copy() for key in keys])
-        hashed = _mixed(_of_record(row, 0), 0)
+        hashed = _mixed(_of_record(keys, 0), 0)
         largest = exp.Literal.number((1 << 63) - 1)
         return exp.BitwiseAnd(this=hashed, expression=largest)
 
@@ -143,14 +142,14 @@ class _Dialect(sql.Dialect):
         # Otherwise the subquery is dissolved, and its cells are written out wherever they are used.
         return statement.offset(0)
 
-    def row_text(self, cells: Sequence[sql.Node], columns: Sequence[Column]) -> sql.Node:
-        # Cells are hashed as they are, which takes less than writing them; but those of 64 bits
-        # would be folded to 32 before.
+    def row_hash(self, cells: Sequence[sql.Node], columns: Sequence[Column]) -> sql.Node:
+        # MD5 takes the server several times as long, and sums of it are no harder to forge. Cells
+        # are hashed as they are; but those of 64 bits would be folded to 32 before.
         told = [
             exp.cast(cell, "text") if _folded(column) else cell
             for cell, column in zip(cells, columns, strict=True)
         ]
-        return exp.Anonymous(this="ROW", expressions=told)
+        return _of_record(told, 1)
 
     def rewritten(self, cell: sql.Node, pattern: str, by: str) -> sql.Node:
         for theirs, ours in _CLASSES.items():
@@ -160,17 +159,14 @@ class _Dialect(sql.Dialect):
     def hexadecimal(self, cell: sql.Node) -> sql.Node:
         return exp.Anonymous(this="ENCODE", expressions=[cell, exp.Literal.string("hex")])
 
-    def row_hash(self, row: sql.Node) -> sql.Node:
-        # MD5 takes the server several times as long, and sums of it are no harder to forge.
-        return _of_record(row, 1)
-
     def hash_numbers(self, hashed: sql.Node) -> list[sql.Node]:
         half = exp.BitwiseAnd(this=hashed.copy(), expression=exp.Literal.number((1 << 32) - 1))
         return [_mixed(hashed.copy(), 1), _mixed(half, 2)]
 
 
-def _of_record(row: sql.Node, seed: int) -> sql.Node:
-    """A hash of 64 bits, which is a sum over the columns of a record: see `_mixed`."""
+def _of_record(cells: Sequence[sql.Node], seed: int) -> sql.Node:
+    """A hash of 64 bits, which is a sum over the cells of a record: see `_mixed`."""
+    row = exp.Anonymous(this="ROW", expressions=[cell.copy() for cell in cells])
     seeded = exp.cast(exp.Literal.number(seed), "bigint")
     return exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, seeded])
 

@@ -84,12 +84,6 @@ class Dialect:
         """A statement whose cells are computed once, however often another one names them."""
         return statement
 
-    def row_text(self, cells: Sequence[Node], columns: Sequence[Column]) -> Node:
-        """Cells as one text, which no other cells have."""
-        if not columns:
-            return exp.Literal.string("")
-        return _piped([_written(*pair, self) for pair in zip(cells, columns, strict=True)])
-
     def rewritten(self, cell: Node, pattern: str, by: str) -> Node:
         """A text in which every match of a pattern is replaced; ``\\1`` is its first group."""
         words = [exp.Literal.string(word) for word in (pattern, by, "g")]
@@ -99,9 +93,10 @@ class Dialect:
         """Bytes as hexadecimal digits."""
         return exp.Hex(this=cell)
 
-    def row_hash(self, row: Node) -> Node:
-        """What `hash_numbers` makes numbers of: the MD5 of a text."""
-        return exp.MD5(this=row)
+    def row_hash(self, cells: Sequence[Node], columns: Sequence[Column]) -> Node:
+        """What `hash_numbers` makes numbers of: the MD5 of cells as a text that no others have."""
+        written = [_written(*pair, self) for pair in zip(cells, columns, strict=True)]
+        return exp.MD5(this=_piped(written) if written else exp.Literal.string(""))
 
     def hash_numbers(self, hashed: Node) -> list[Node]:
         """The numbers, all of the same size, that a hash consists of."""
@@ -752,8 +747,8 @@ def fingerprint(rows: Rows) -> exp.Select:
     What is hashed are all cells; numbers are summed apart so that no engine's integers overflow.
     Sums find mistakes, not forgers: whoever tries finds other rows with the same sum.
     """
-    row = rows.dialect.row_text(rows.keys(rows.names), rows.columns)
-    hashed = exp.select(named(rows.dialect.row_hash(row), "hash")).from_(rows.relation())
+    row = rows.dialect.row_hash(rows.keys(rows.names), rows.columns)
+    hashed = exp.select(named(row, "hash")).from_(rows.relation())
     hashed = rows.dialect.once(hashed)
     sums = [
         named(exp.Sum(this=number), f"sum{at}")

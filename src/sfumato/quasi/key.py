@@ -30,10 +30,9 @@ from sfumato.quasi.greedy import (
 from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, persons_of, require_separation
-from sfumato.quasi.proof import Collisions, proven_minimum, proven_there, stay_there
+from sfumato.quasi.proof import Collisions, held_here, proven_minimum, proven_there
 from sfumato.quasi.sampling import (
     all_combinations,
-    coded_rows,
     differing_columns,
     pulled,
     sampled_rows,
@@ -237,10 +236,10 @@ def persons_key(
 
 def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
     """Greedy on exact counts, redundancy dropped, and proven minimal where asked."""
+    whole, unit = whole_weights(costs, opened.name) if question.proven else (costs, 1.0)
     budget.progress("reading the table")
-    there = stay_there(opened, budget)
-    codes = coded_rows(opened, budget) if there else None
-    if codes is None and there and question.beta in (None, 1) and question.max_size is None:
+    codes = held_here(opened, budget)
+    if codes is None and question.beta in (None, 1) and question.max_size is None:
         return _key_there(opened, costs, question, budget)
     codes = codes or all_combinations(opened, budget)
     rows = codes.rows
@@ -257,7 +256,6 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
         chosen = without_redundant(chosen, costs, lambda s: goal.met(codes, s))
     weight, proven = float(sum(costs[c] for c in chosen)), False
     if reached and question.proven and stopped is None:
-        whole, unit = whole_weights(costs, opened.name)
         proof = proven_minimum(
             codes,
             whole,

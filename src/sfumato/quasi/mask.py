@@ -32,10 +32,8 @@ from sfumato.quasi.greedy import column_weights, whole_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
 from sfumato.quasi.measure import measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, PersonSeparation, require_separation
-from sfumato.quasi.proof import Asked, stay_there
+from sfumato.quasi.proof import Asked, held_here
 from sfumato.quasi.sampling import (
-    all_combinations,
-    coded_rows,
     differing_columns,
     log_sets,
     no_pairs,
@@ -487,6 +485,7 @@ def plan_mask(
         raise _no_rows(opened)
     refuse_too_wide(opened, writing=True, lookups=0)
     worth = column_weights(opened, weights)
+    whole, unit = whole_weights(worth, opened.name) if demand.proven else (worth, 1.0)
     names = opened.columns
     pinned = [names.index(name) for name in opened.require(must_publish)]
     banned = {names.index(name) for name in opened.require(must_drop)}
@@ -517,7 +516,6 @@ def plan_mask(
     if not found.columns and found.stopped_by is None:
         raise _none_publishable(opened, demand)
     if demand.proven and found.stopped_by is None:
-        whole, unit = whole_weights(worth, opened.name)
         found = proven_publishable(
             how, whole, choices, found, pinned=pinned, budget=budget, seed=demand.seed
         )
@@ -537,12 +535,9 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
         if demand.measure == "separation" and opened.rows < 2:
             raise no_pairs(opened.rows, "row", opened.name)
         budget.progress("reading the table")
-        codes = None
-        if stay_there(opened, budget):
-            codes = coded_rows(opened, budget, apart=demand.measure == "distinct")
-            if codes is None:
-                return AskedCount(Asked(opened, budget), demand.beta, demand.measure)
-        codes = codes or all_combinations(opened, budget)
+        codes = held_here(opened, budget, apart=demand.measure == "distinct")
+        if codes is None:
+            return AskedCount(Asked(opened, budget), demand.beta, demand.measure)
         if demand.measure == "separation":
             return SeparationCount(codes, demand.beta)
         return DistinctCount(codes, allowed(demand.beta, codes.rows))

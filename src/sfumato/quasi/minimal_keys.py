@@ -35,10 +35,9 @@ from sfumato.quasi.lattice import (
     minimal_from_subsets,
 )
 from sfumato.quasi.persons import Histories, persons_of, require_separation
-from sfumato.quasi.proof import Collisions, minimal_sets_there, stay_there
+from sfumato.quasi.proof import Collisions, held_here, minimal_sets_there
 from sfumato.quasi.sampling import (
     all_combinations,
-    coded_rows,
     pair_indices,
     prune_below,
     pulled,
@@ -187,9 +186,8 @@ def minimal_keys(
     budget.progress("reading the table")
     if person is not None:
         return _keys_of_persons(opened, person, question, budget)
-    there = stay_there(opened, budget)
-    codes = coded_rows(opened, budget) if there else None
-    if codes is None and there and question.beta is None and method in ("auto", "hitting-set"):
+    codes = held_here(opened, budget)
+    if codes is None and question.beta is None and method in ("auto", "hitting-set"):
         return _keys_there(opened, question, budget)
     codes = codes or all_combinations(opened, budget)
     return _keys_here(opened, codes, question, method, samples, expand, budget)

@@ -40,17 +40,23 @@ from sfumato.quasi.hitting_sets import (
     minimum_hitting_set,
 )
 from sfumato.quasi.lattice import Minimal, Set, in_order
-from sfumato.quasi.sampling import PULLED_BYTES, combination_bytes, sampled_rows
+from sfumato.quasi.sampling import (
+    PULLED_BYTES,
+    all_combinations,
+    coded_rows,
+    combination_bytes,
+    sampled_rows,
+)
 from sfumato.tables import Table
 
 __all__ = [
     "Asked",
     "Collisions",
     "Proof",
+    "held_here",
     "minimal_sets_there",
     "proven_minimum",
     "proven_there",
-    "stay_there",
 ]
 
 
@@ -230,6 +236,16 @@ def stay_there(opened: Table, budget: Budget) -> bool:
         return True
     memory = budget.memory or PULLED_BYTES
     return rows * combination_bytes(opened, budget) > memory
+
+
+def held_here(opened: Table, budget: Budget, *, apart: bool = False) -> Codes | None:
+    """What searches look at: all combinations, or all rows as codes where only these fit.
+
+    None where neither does: then they should ask where the rows are. `apart`: see `coded_rows`.
+    """
+    if not stay_there(opened, budget):
+        return all_combinations(opened, budget)
+    return coded_rows(opened, budget, apart=apart)
 
 
 class Asked:

@@ -267,7 +267,8 @@ def coded_rows(opened: Table, budget: Budget, *, apart: bool = False) -> Codes |
         + rows * many / max(1, some.entries) * (each_value + each_letter * letters.get(name, 0))
         for name, many in zip(some.columns, some.cardinalities, strict=True)
     }
-    stored, held, values = _Stored(), list[CodeArray](), list[pa.Array]()
+    stored = _Stored() if apart else None
+    held, values = list[CodeArray](), list[pa.Array]()
     waiting = list(opened.schema)
     while waiting:
         group = [waiting.pop(0)]
@@ -282,12 +283,12 @@ def coded_rows(opened: Table, budget: Budget, *, apart: bool = False) -> Codes |
             batches, group, rows=rows, budget=budget, where=opened.name
         )
         values += [pa.nulls(len(one)) for one in found]
-        stored.add(arrays) if apart else held.extend(arrays)
+        (held.extend if stored is None else stored.add)(arrays)
         del arrays, found
         give_back()
     if not budget.holds(SEARCH_BYTES * rows + COPIED * sum(array.nbytes for array in held)):
         return None
-    return Codes(opened.columns, stored if apart else tuple(held), tuple(values))
+    return Codes(opened.columns, tuple(held) if stored is None else stored, tuple(values))
 
 
 class _Stored(Sequence[CodeArray]):

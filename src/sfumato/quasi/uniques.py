@@ -27,8 +27,8 @@ from sfumato.engines.protocol import Codes
 from sfumato.errors import EngineMemoryError, ParameterError, spell
 from sfumato.quasi.greedy import histogram
 from sfumato.quasi.persons import Histories, persons_of
-from sfumato.quasi.proof import stay_there
-from sfumato.quasi.sampling import SEARCH_BYTES, all_combinations, coded_rows
+from sfumato.quasi.proof import held_here
+from sfumato.quasi.sampling import SEARCH_BYTES, all_combinations
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
@@ -142,8 +142,7 @@ def uniques(
         opened = opened.select(columns)
     budget.progress("reading the table")
     if person is None:
-        coded = coded_rows(opened, budget) if stay_there(opened, budget) else None
-        histories, codes = None, coded or all_combinations(opened, budget)
+        histories, codes = None, held_here(opened, budget) or all_combinations(opened, budget)
         sizes = histogram(codes, range(len(codes.columns)))
     else:
         histories = Histories.of(opened, person, budget)

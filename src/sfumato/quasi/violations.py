@@ -21,8 +21,7 @@ from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating
 from sfumato.quasi.persons import Histories, persons_of
-from sfumato.quasi.proof import Asked, stay_there
-from sfumato.quasi.sampling import all_combinations, coded_rows
+from sfumato.quasi.proof import Asked, held_here
 from sfumato.results import Result
 from sfumato.tables import table
 
@@ -181,8 +180,7 @@ def violations(
     if person is not None:
         histories = Histories.of(opened, person, budget)
         return _of_persons(histories, k, max_size, tried, restarts, seed, budget)
-    there = stay_there(opened, budget)
-    codes = coded_rows(opened, budget) if there else all_combinations(opened, budget)
+    codes = held_here(opened, budget)
     asks: Asked | None = None
     sizes_of: Callable[[Sequence[int]], ClassSizes]
     if codes is None:
