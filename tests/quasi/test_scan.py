@@ -81,6 +81,16 @@ def test_hospital_next_names_the_identifiers(hospital):
     assert any("ssn" in step and "note" in step for step in hospital.next)
 
 
+def test_hospital_next_leaves_out_what_would_tell_what_is_blurred(hospital):
+    """`department` follows from `doctor`; as it is, it would stand beside a blurred one."""
+    assert "department (follows from doctor)" in hospital.proposal
+    (blur,) = [step for step in hospital.next if step.startswith("Blur")]
+    assert "department, which others may know" in blur.split(":")[0]
+    known = {c.name for c in hospital.columns if c.role == "quasi-identifier"}
+    named = blur.split("sfumato anonymize")[1].replace(" ", ",").split(",")
+    assert known <= set(named)
+
+
 def test_json_has_the_promised_fields_and_no_cell(hospital):
     text = hospital.to_json()
     told = json.loads(text)

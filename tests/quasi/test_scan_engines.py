@@ -50,6 +50,15 @@ def test_postgres_asks_few_questions(table, expected, postgres, monkeypatch):
     assert asked["batches"] == asked["classes"] == asked["values"] == 0
 
 
+@pytest.mark.postgres
+def test_what_postgres_cannot_parse_is_not_proposed_to_be(postgres):
+    url = filled(postgres, pa.table({"seen": [f"{n % 9 + 1}.3.2020" for n in range(40)]}))
+    with sf.table(url) as opened:
+        steps = sf.scan(opened).next
+    assert "Read dates and numbers as such: convert seen in a query" in steps
+    assert not [step for step in steps if "--parse" in step]
+
+
 @pytest.mark.spark
 def test_spark(table, expected, spark, tmp_path):
     path = tmp_path / "people.parquet"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import sfumato as sf
 from sfumato.release.beside import NOT_PROMISED, beside, linked
@@ -36,6 +38,22 @@ def test_rows_alone_are_those_that_brute_force_finds() -> None:
         sizes = frame.groupby(["age", *found.by[:step]]).size()
         assert alone == int((sizes == 1).sum())
     assert set(found.all_columns) == {"job", "town"}
+
+
+@pytest.mark.postgres
+def test_rows_of_a_database_are_counted_by_all_that_was_kept(
+    postgres: Any, postgres_schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where the certificate goes
+    with postgres.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE {postgres_schema}.people AS SELECT i % 3 AS age, i % 7 AS job,"
+            " i % 11 AS town, 'x' AS same FROM generate_series(1, 90) AS i"
+        )
+    with sf.table(f"{postgres.url}#{postgres_schema}.people") as source:
+        release = sf.anonymize(source, qi=["age"], k=5, output=f"{postgres_schema}.released")
+    (told,) = [warning for warning in release.warnings if warning.startswith(NOT_PROMISED)]
+    assert "90 of 90 rows (100.0%) are alone for whoever knows 3 of the columns" in told
 
 
 def test_it_is_said_at_release_by_verify_and_in_the_report(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.parsing import messy
-from sfumato.wording import at_most, counted, for_shell, name_list
+from sfumato.wording import at_most, counted, for_shell, name_list, phrase
 
 __all__ = [
     "Choice",
@@ -595,7 +595,7 @@ def combine(
         proposed=proposed,
         proposal=proposal,
         person=whose,
-        next=_next(table.name, look.rows, columns, found, proposed, whose),
+        next=_next(table, look.rows, columns, found, proposed, whose),
         stopped_by=budget.stopped_by,
     )
 
@@ -841,7 +841,7 @@ def _parsing(name: str, columns: Sequence[ColumnScan]) -> str:
 
 
 def _next(
-    name: str,
+    table: Table,
     rows: int,
     columns: Sequence[ColumnScan],
     found: Combinations,
@@ -849,10 +849,14 @@ def _next(
     whose: PersonScan | None,
 ) -> tuple[str, ...]:
     """Commands that run as they are printed."""
+    name = table.name
     person = "" if whose is None else f" --person {_listed([whose.column])}"
     identifiers = [column.name for column in columns if column.role == "identifier"]
     steps = []
-    if any(column.mostly for column in columns):
+    written = [column.name for column in columns if column.mostly]
+    if written and table.engine.capabilities.remote:
+        steps.append(f"Read dates and numbers as such: convert {phrase(written)} in a query")
+    elif written:
         steps.append(_parsing(name, columns))
     if identifiers:
         steps.append(f"Leave out what points at one person: {', '.join(identifiers)}")
@@ -866,8 +870,16 @@ def _next(
         )
     if found.ladder and rows >= _ALIKE:
         told = _anonymize(name, columns, found, proposed, whose)
-        steps.append(f"Blur it until everybody has company: {told}")
+        left = phrase(_not_blurred(columns, proposed), 5)
+        without = f", without {left}, which others may know, too" if left else ""
+        steps.append(f"Blur it until everybody has company{without}: {told}")
     return tuple(steps)
+
+
+def _not_blurred(columns: Sequence[ColumnScan], proposed: Sequence[str]) -> list[str]:
+    """What others may know and is not proposed: as it is, it would tell what is blurred."""
+    known = [c.name for c in columns if c.role == "quasi-identifier" and c.classes > 1]
+    return [name for name in known if proposed and name not in proposed]
 
 
 _ALIKE = 5
@@ -885,6 +897,7 @@ def _anonymize(
     person = [] if whose is None else [whose.column]
     hidden = [c.name for c in columns if c.role == "identifier" and c.name not in person]
     known = proposed or [n for n in found.ladder[-1].columns if n not in (*secret, *hidden)]
+    hidden += _not_blurred(columns, known)
     parts = [f"sfumato anonymize {for_shell(name)} -k {_ALIKE} --qi {_listed(known)}"]
     if secret:
         parts.append(f"--sensitive {_listed(secret)} -l 2")

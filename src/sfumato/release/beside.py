@@ -120,7 +120,7 @@ class Beside(Result):
         listed = phrase([f"`{name}`" for name in self.qi], _NAMED)
         qi = f" beside {listed if self.several else 'the quasi-identifiers'}" if self.qi else ""
         every = f"{len(self.all_columns)} of the columns that stay as they are"
-        if not self.alone[-1]:
+        if not any(self.alone):
             be = "is" if self.alone_by_all == 1 else "are"
             said = f"{self._told(self.alone_by_all)} {be} alone for whoever knows {every}{qi}"
         else:
@@ -157,7 +157,8 @@ def beside(
     Returns
     -------
     beside
-        None where rows are elsewhere, or nothing else was kept.
+        None where nothing else was kept. Where rows are elsewhere, all kept columns are counted
+        together, and none is named.
 
     Examples
     --------
@@ -170,9 +171,12 @@ def beside(
     kept = [n for n in released.columns if n not in qi and n not in others]
     able = released.engine.capabilities
     rows = released.rows
-    if not kept or rows < 2 or able.remote or not able.replayable:
+    if not kept or rows < 2 or not able.replayable:
         return None
     shown = [*qi, *kept]
+    if able.remote:  # one question: rows are not brought here to choose among columns
+        by_all = released.class_sizes(shown, budget).unique_rows
+        return Beside(tuple(qi), (), (), tuple(kept), by_all, rows, (), several)
     few = released if able.coded and rows <= _LOOKED_AT else None
     if few is None:
         few = table(released.sample(_looked_at(released, shown, budget), shown))
@@ -477,7 +481,7 @@ def remarks(
     budget: Budget | None = None,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What is not promised of a release: figures, and sentences for people."""
-    if not sets or released.engine.capabilities.remote:
+    if not sets:
         return {}, ()
     told: list[str] = []
     elsewhere = [name for one in sets[1:] for name in one if name not in sets[0]]
