@@ -73,6 +73,26 @@ def test_a_descent_ends_in_a_minimal_identifying_set(drawn, restarts):
             assert classes(rows, [c for c in columns if c != column]) < everything
 
 
+@given(small_tables(), st.data())
+@settings(max_examples=50)
+def test_an_order_of_some_columns_ends_in_a_minimal_identifying_set(drawn, data):
+    rows, width = drawn
+    some = data.draw(st.permutations("abcdefgh"[:width]))[: data.draw(st.integers(0, width))]
+    columns = positions(sf.violations(as_table(rows, width), order=some).identifying)
+    everything = classes(rows, range(width))
+    assert classes(rows, columns) == everything
+    for column in columns:
+        assert classes(rows, [c for c in columns if c != column]) < everything
+
+
+@pytest.mark.parametrize("person", [None, "a"])
+def test_descents_end_with_the_time(person):
+    budget = sf.Budget(on_progress=lambda doing, _: doing == "descending" and budget.end())
+    found = sf.violations(YUAN, restarts=1_000, person=person, budget=budget)
+    assert found.stopped_by == "time"
+    assert sum(item["times"] for item in found.descents) == 1
+
+
 def test_more_columns_than_fit_a_word():
     random = np.random.default_rng(0)
     table = pa.table({f"c{i}": random.integers(0, 2, 30) for i in range(70)})

@@ -299,7 +299,7 @@ def violations(
         list[str] | None,
         option(
             "--order A,B,…",
-            "Order in which the descent leaves columns out; last column first if not given.",
+            "Columns that the descent leaves out first, in this order; then the last ones first.",
         ),
     ] = None,
     restarts: Annotated[

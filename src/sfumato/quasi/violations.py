@@ -16,85 +16,19 @@ from typing import Any
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.protocol import ClassSizes, Codes
+from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ParameterError
-from sfumato.quasi.greedy import Goal, histogram
-from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating
+from sfumato.quasi.greedy import histogram
+from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, Set, levelwise, violating
 from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.proof import Asked, held_here
 from sfumato.results import Result
 from sfumato.tables import table
 
-__all__ = [
-    "Descent",
-    "Violations",
-    "descend",
-    "violations",
-]
+__all__ = ["Violations", "violations"]
 
 DEPTH_FIRST_BYTES = 18
 """What a cell takes while sets are searched depth first, measured."""
-
-
-@dataclass(frozen=True)
-class Descent:
-    """The minimal sets descents ended in, the smallest first, and how often each was reached."""
-
-    columns: tuple[int, ...]
-    reached: tuple[tuple[tuple[int, ...], int], ...]
-    stopped_by: str | None = None
-
-
-def descend(
-    codes: Codes,
-    order: Sequence[int] | None = None,
-    restarts: int = 0,
-    *,
-    budget: Budget | None = None,
-    seed: int = 0,
-) -> Descent:
-    """Descend once in the given order, then `restarts` times in random orders.
-
-    Parameters
-    ----------
-    order
-        Columns in the order in which they are tried; the last column first where None.
-    """
-    sizes_of = partial(histogram, codes)
-    return _descend(sizes_of, len(codes.columns), order, restarts, budget or Budget(), seed)
-
-
-def _descend(
-    sizes_of: Callable[[Sequence[int]], ClassSizes],
-    width: int,
-    order: Sequence[int] | None,
-    restarts: int,
-    budget: Budget,
-    seed: int,
-) -> Descent:
-    random = np.random.default_rng(seed)
-    goal = Goal(classes=sizes_of(range(width)).classes)
-    first = list(range(width))[::-1] if order is None else list(order)
-    ended: Counter[tuple[int, ...]] = Counter()
-    for attempt in range(restarts + 1):
-        if attempt and budget.spent():
-            break
-        budget.progress("descending", attempt / (restarts + 1))
-        tried = first if attempt == 0 else random.permutation(width).tolist()
-        ended[_once(sizes_of, goal, tried)] += 1
-    reached = sorted(ended.items(), key=lambda item: (len(item[0]), -item[1], item[0]))
-    return Descent(reached[0][0], tuple(reached), budget.stopped_by)
-
-
-def _once(
-    sizes_of: Callable[[Sequence[int]], ClassSizes], goal: Goal, order: Sequence[int]
-) -> tuple[int, ...]:
-    kept = sorted(order)
-    for column in order:
-        rest = [c for c in kept if c != column]
-        if goal.reached(sizes_of(rest)):
-            kept = rest
-    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -151,7 +85,7 @@ def violations(
     max_size
         Only violating sets of at most so many columns.
     order
-        Order in which the descent tries to leave columns out; last column first where None.
+        Columns that the descent tries to leave out first, in this order; then the last ones first.
     restarts
         Further descents in random orders.
     person
@@ -175,19 +109,18 @@ def violations(
     if columns is not None:
         opened = opened.select(columns)
     names = opened.columns
-    tried = None if order is None else [names.index(name) for name in opened.require(order)]
+    first = dict.fromkeys((*opened.require(order or ()), *names[::-1]))
     budget.progress("reading the table")
-    if person is not None:
-        histories = Histories.of(opened, person, budget)
-        return _of_persons(histories, k, max_size, tried, restarts, seed, budget)
-    codes = held_here(opened, budget)
     asks: Asked | None = None
-    sizes_of: Callable[[Sequence[int]], ClassSizes]
-    if codes is None:
+    codes: Codes | None = None
+    sizes_of: Callable[[Sequence[int]], ClassSizes | PersonSizes]
+    if person is not None:
+        sizes_of = Histories.of(opened, person, budget).sizes
+    elif (codes := held_here(opened, budget)) is not None:
+        sizes_of = partial(histogram, codes)
+    else:
         asks = Asked(opened, budget)
         sizes_of = asks.class_sizes
-    else:
-        sizes_of = partial(histogram, codes)
     everything = sizes_of(range(len(names)))
     holds = everything.k is None or everything.k >= k
     found = Minimal(())
@@ -198,69 +131,56 @@ def violations(
     elif not holds:
         found = levelwise(
             len(names),
-            lambda s: sizes_of(s).rows_below(k) > 0,
+            lambda s: (sizes_of(s).k or k) < k,
             max_size,
             budget,
             ahead=None if asks is None else asks.ahead,
         )
     sets = tuple(tuple(names[c] for c in s) for s in found.sets)
     least = min((len(s) for s in sets), default=0)
-    descent = _descend(sizes_of, len(names), tried, restarts, budget, seed)
+    together = everything.unseparated_pairs
+    descents = _descents(
+        [names.index(name) for name in first],
+        lambda s: sizes_of(s).unseparated_pairs == together,
+        restarts,
+        np.random.default_rng(seed),
+        budget,
+    )
     return Violations(
         k_anonymous=holds,
         k=k,
         smallest=everything.k,
         minimal=sets,
         minimum=tuple(s for s in sets if len(s) == least),
-        identifying=tuple(names[c] for c in descent.columns),
-        descents=tuple(
-            {"columns": [names[c] for c in reached], "times": times}
-            for reached, times in descent.reached
-        ),
+        identifying=tuple(names[c] for c in descents[0][0]),
+        descents=tuple({"columns": [names[c] for c in s], "times": n} for s, n in descents),
         complete=found.within(len(names), max_size).complete,
-        stopped_by=found.stopped_by or descent.stopped_by,
+        stopped_by=found.stopped_by or budget.stopped_by,
         notes=() if asks is None else (asks.told(),),
+        counted="rows" if person is None else "persons",
     )
 
 
-def _of_persons(
-    histories: Histories,
-    k: int,
-    max_size: int | None,
-    order: Sequence[int] | None,
+def _descents(
+    first: Sequence[int],
+    identifies: Callable[[Sequence[int]], bool],
     restarts: int,
-    seed: int,
+    random: np.random.Generator,
     budget: Budget,
-) -> Violations:
-    """The same where classes are counted in persons."""
-    names = histories.codes.columns
-    smallest, least_pairs = histories.everything.k, histories.everything.unseparated_pairs
-    holds = smallest is None or smallest >= k
-    found = Minimal(())
-    if not holds:
-        found = levelwise(len(names), lambda s: (histories.sizes(s).k or k) < k, max_size, budget)
-    sets = tuple(tuple(names[c] for c in s) for s in found.sets)
-    least = min((len(s) for s in sets), default=0)
-    random = np.random.default_rng(seed)
-    first = list(range(len(names)))[::-1] if order is None else list(order)
-    ended: Counter[tuple[int, ...]] = Counter()
+) -> list[tuple[Set, int]]:
+    """The minimal sets that descents ended in, the smallest first, and how often each was reached.
+
+    The first one leaves columns out in the order given, `restarts` others in random orders.
+    """
+    ended: Counter[Set] = Counter()
     for attempt in range(restarts + 1):
-        tried = first if attempt == 0 else random.permutation(len(names)).tolist()
+        if attempt and budget.spent():
+            break
+        budget.progress("descending", attempt / (restarts + 1))
+        tried = random.permutation(len(first)).tolist() if attempt else first
         kept = sorted(tried)
         for column in tried:
             rest = [c for c in kept if c != column]
-            kept = rest if histories.unseparated(rest) <= least_pairs else kept
+            kept = rest if identifies(rest) else kept
         ended[tuple(kept)] += 1
-    reached = sorted(ended.items(), key=lambda item: (len(item[0]), -item[1], item[0]))
-    return Violations(
-        k_anonymous=holds,
-        k=k,
-        smallest=smallest,
-        minimal=sets,
-        minimum=tuple(s for s in sets if len(s) == least),
-        identifying=tuple(names[c] for c in reached[0][0]),
-        descents=tuple({"columns": [names[c] for c in s], "times": n} for s, n in reached),
-        complete=found.within(len(names), max_size).complete,
-        stopped_by=found.stopped_by,
-        counted="persons",
-    )
+    return sorted(ended.items(), key=lambda item: (len(item[0]), -item[1], item[0]))
