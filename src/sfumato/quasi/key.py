@@ -118,6 +118,18 @@ class KeyQuery:
         """The ratio that decides: separation unless distinct was asked."""
         return "distinct" if self.measure == "distinct" else "separation"
 
+    @property
+    def is_for_key(self) -> bool:
+        """Whether all rows are to be told apart: a ratio of 1 is a key in either measure."""
+        return self.beta is None or self.beta == 1
+
+    @property
+    def goal(self) -> dict[str, Any]:
+        """What is asked of a set, as results state it."""
+        if self.is_for_key:
+            return {"measure": "key", "at_least": 1.0}
+        return {"measure": self.ratio, "at_least": self.beta}
+
 
 @dataclass(frozen=True)
 class Sample(Result):
@@ -168,15 +180,23 @@ class Key(Result):
     weight: float
     goal: Mapping[str, Any]
     is_key: bool | None
-    duplicate_rows: int | None
-    measures: Measures | None
-    proven_minimum: bool
-    lower_bound: float | None
-    sample: Sample | None
-    verified: bool | None
+    duplicate_rows: int | None = None
+    measures: Measures | None = None
+    proven_minimum: bool = False
+    lower_bound: float | None = None
+    sample: Sample | None = None
+    verified: bool | None = True
     steps: tuple[Mapping[str, Any], ...] = ()
     stopped_by: str | None = None
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, names: tuple[str, ...], weight: float, measures: Measures | None, **found: Any
+    ) -> Key:
+        """A set with the sum of its weights, its measures where they are known, and the rest."""
+        is_key = None if measures is None else measures.unseparated_pairs == 0
+        return cls(names, len(names), weight, is_key=is_key, measures=measures, **found)
 
 
 def persons_key(
@@ -212,22 +232,13 @@ def persons_key(
         )
     elif not reached and stopped is None:
         notes.append("no set of the size allowed reaches the goal")
-    is_key_search = question.beta is None or question.beta == 1
-    return Key(
-        columns=names,
-        size=len(names),
-        weight=float(sum(costs[c] for c in chosen)),
-        goal={
-            "measure": "key" if is_key_search else question.ratio,
-            "at_least": 1.0 if question.beta is None else question.beta,
-        },
-        is_key=measures.unseparated_pairs == 0,
-        duplicate_rows=None,
-        measures=measures,
+    return Key.of(
+        names,
+        float(sum(costs[c] for c in chosen)),
+        measures,
+        goal=question.goal,
         proven_minimum=lower is not None,
         lower_bound=lower,
-        sample=None,
-        verified=True,
         steps=_steps(opened.columns, found),
         stopped_by=stopped,
         notes=(*notes, *pulled(opened, histories.codes)),
@@ -239,14 +250,13 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
     whole, unit = whole_weights(costs, opened.name) if question.proven else (costs, 1.0)
     budget.progress("reading the table")
     codes = held_here(opened, budget)
-    if codes is None and question.beta in (None, 1) and question.max_size is None:
+    if codes is None and question.is_for_key and question.max_size is None:
         return _key_there(opened, costs, question, budget)
     codes = codes or all_combinations(opened, budget)
     rows = codes.rows
     goal = goal_of(rows, question)
     found = greedy(codes, costs, goal, max_size=question.max_size, budget=budget)
-    is_key_search = question.beta is None or question.beta == 1
-    if is_key_search:
+    if question.is_for_key:
         # The search ends where no column separates anything more: what is left are equal rows.
         goal = Goal(pairs=found.pairs_left[-1] if found.pairs_left else rows * (rows - 1) // 2)
     chosen, lower, stopped = found.columns, None, found.stopped_by
@@ -261,7 +271,7 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
             whole,
             goal,
             chosen,
-            all_separable=is_key_search,
+            all_separable=question.is_for_key,
             budget=budget,
             seed=question.seed,
         )
@@ -271,22 +281,15 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
     names = tuple(opened.columns[c] for c in chosen)
     measures = measures_of(names, opened.class_sizes(names, budget))
     whole_search = question.max_size is None and found.stopped_by is None
-    duplicates = rows - measures.classes if is_key_search and whole_search else None
-    return Key(
-        columns=names,
-        size=len(names),
-        weight=weight,
-        goal={
-            "measure": "key" if is_key_search else question.ratio,
-            "at_least": 1.0 if question.beta is None else question.beta,
-        },
-        is_key=measures.classes == rows,
+    duplicates = rows - measures.classes if question.is_for_key and whole_search else None
+    return Key.of(
+        names,
+        weight,
+        measures,
+        goal=question.goal,
         duplicate_rows=duplicates,
-        measures=measures,
         proven_minimum=proven,
         lower_bound=lower,
-        sample=None,
-        verified=True,
         steps=_steps(opened.columns, found),
         stopped_by=stopped,
         notes=(*_notes(question, reached, duplicates, stopped), *pulled(opened, codes)),
@@ -303,26 +306,22 @@ def _key_there(opened: Table, costs: list[float], question: KeyQuery, budget: Bu
     names = tuple(opened.columns[c] for c in proof.columns)
     measures = measures_of(names, asks.class_sizes(proof.columns))
     duplicates = None if proof.stopped_by else measures.rows - measures.classes
-    return Key(
-        columns=names,
-        size=len(names),
-        weight=weight,
-        goal={"measure": "key", "at_least": 1.0},
-        is_key=measures.classes == measures.rows,
+    return Key.of(
+        names,
+        weight,
+        measures,
+        goal=question.goal,
         duplicate_rows=duplicates,
-        measures=measures,
         proven_minimum=question.proven and proof.proven,
         lower_bound=least if question.proven else None,
-        sample=None,
-        verified=True,
         stopped_by=proof.stopped_by,
         notes=(*_notes(question, True, duplicates, proof.stopped_by), asks.told()),
     )
 
 
 def goal_of(rows: int, question: KeyQuery) -> Goal:
-    """Exact integer thresholds of the ratio asked for; a ratio of 1 is a key in either measure."""
-    if question.beta is None or question.beta == 1:
+    """Exact integer thresholds of the ratio asked for."""
+    if question.beta is None or question.is_for_key:
         return Goal(pairs=0)
     # The decimal the user wrote, not its nearest binary fraction: 0.9 of 10 rows are 9 rows.
     ratio = Fraction(repr(question.beta))
@@ -398,16 +397,11 @@ def sampled_key(opened: Table, costs: list[float], question: KeyQuery, budget: B
         verified = ratio >= asked
         if not verified:
             notes.append(f"all rows do not confirm it: the ratio is {ratio:.6g}, not {asked:g}")
-    return Key(
-        columns=names,
-        size=len(names),
-        weight=float(sum(costs[c] for c in chosen)),
+    return Key.of(
+        names,
+        float(sum(costs[c] for c in chosen)),
+        measures,
         goal={"measure": question.ratio, "at_least": asked, "met": verified},
-        is_key=None if measures is None else measures.classes == measures.rows,
-        duplicate_rows=None,
-        measures=measures,
-        proven_minimum=False,
-        lower_bound=None,
         sample=Sample(
             unit,
             size,

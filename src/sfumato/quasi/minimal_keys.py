@@ -7,7 +7,7 @@ sample first rules out what cannot reach β.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from sfumato.columns.profile import equivalents, expanded
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.greedy import Goal, histogram
-from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes, hitting_sets
+from sfumato.quasi.hitting_sets import SetFamily, Sets, differences_within_classes, hitting_sets
 from sfumato.quasi.key import KeyQuery, goal_of
 from sfumato.quasi.lattice import (
     DEPTH_FIRST_COLUMNS,
@@ -35,7 +35,7 @@ from sfumato.quasi.lattice import (
     minimal_from_subsets,
 )
 from sfumato.quasi.persons import Histories, persons_of, require_separation
-from sfumato.quasi.proof import Collisions, held_here, minimal_sets_there
+from sfumato.quasi.proof import TOGETHER, Collisions, held_here
 from sfumato.quasi.sampling import (
     all_combinations,
     pair_indices,
@@ -49,10 +49,8 @@ from sfumato.wording import counted
 __all__ = [
     "METHODS",
     "MinimalKeys",
-    "Pruner",
     "minimal_hitting_sets",
     "minimal_keys",
-    "minimal_keys_by_differences",
     "sample_pruner",
     "sampled_border",
 ]
@@ -239,10 +237,7 @@ def _answer(
         represents=len(found.sets),
         complete=found.complete,
         method=method,
-        goal={
-            "measure": "key" if question.beta is None else question.ratio,
-            "at_least": 1.0 if question.beta is None else question.beta,
-        },
+        goal=question.goal,
         max_size=question.max_size,
         duplicate_rows=None,
         delta=None,
@@ -271,7 +266,14 @@ def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKey
     """All minimal keys, found where the rows are; columns that say the same are all named."""
     asks = Collisions(opened, budget, question.seed)
     names = opened.columns
-    found = minimal_sets_there(asks, question.max_size, budget)
+    family = SetFamily(len(names))
+    family.add(asks.first())
+
+    def asked(waiting: list[Set]) -> Iterable[tuple[Set, Sets]]:
+        some = waiting[:TOGETHER]
+        return () if budget.spent() else zip(some, asks.of(some), strict=True)
+
+    found = _minimal(family, asked, question.max_size, budget)
     found = found.within(len(names), question.max_size)
     duplicates = None
     if found.sets and found.complete:
@@ -356,7 +358,7 @@ class _Search:
                     "difference sets find keys, not β-sets",
                     remedy="Use the method depth-first, levelwise or agree-sets.",
                 )
-            return minimal_keys_by_differences(codes, question.max_size, budget, question.seed)
+            return _by_differences(codes, question.max_size, budget, question.seed)
         if method == "agree-sets":
             every = all_subsets(codes, budget)
             return minimal_from_subsets(every, self.goal, question.max_size)
@@ -369,7 +371,7 @@ class _Search:
         random = np.random.default_rng(question.seed)
         pruner, border = None, None
         if method == "pruned":
-            pruner = sample_pruner(codes, question, PRUNING_ROWS, question.delta, random)
+            pruner = sample_pruner(codes, question, random)
         elif method == "iterative":
             border = sampled_border(codes, question, self.samples, random, self.budget)
         self.sampled = pruner is not None or border is not None
@@ -385,42 +387,34 @@ class _Search:
             lambda s: self.goal.met(codes, s),
             question.max_size,
             self.budget,
-            hopeless=None if pruner is None else pruner.hopeless,
+            hopeless=pruner,
             border=((),) if border is None else border[0],
         )
 
 
-@dataclass(frozen=True)
-class Pruner:
-    """A test that rules sets out, and how it was made."""
-
-    hopeless: Callable[[Set], bool]
-    rows: int
-    unit: str
-
-
 def sample_pruner(
-    codes: Codes, question: KeyQuery, rows: int, delta: float, random: np.random.Generator
-) -> Pruner | None:
-    """A test on a sample of rows (pairs for separation); None when it is too small to prune."""
-    rows = min(rows, codes.rows)
-    if question.beta is None:
+    codes: Codes, question: KeyQuery, random: np.random.Generator
+) -> Callable[[Set], bool] | None:
+    """A test on a sample that rules sets out; None when it is too small for that.
+
+    The sample is of rows, or for separation of pairs.
+    """
+    rows = min(PRUNING_ROWS, codes.rows)
+    if question.beta is None or question.ratio == "distinct":
+        goal_in = _goal_in_sample(codes, question, rows, question.delta)
+        if goal_in is None:
+            return None
         sample = _some_rows(codes, rows, random)
-        goal = _as_all_columns(sample)
-        return Pruner(lambda s: not goal.met(sample, s), rows, "rows")
-    threshold = prune_below(question.beta, rows, len(codes.columns), delta, question.max_size)
+        goal = goal_in(sample)
+        return lambda s: not goal.met(sample, s)
+    width = len(codes.columns)
+    threshold = prune_below(question.beta, rows, width, question.delta, question.max_size)
     if threshold <= 0:
         return None
-    if question.ratio == "distinct":
-        sample = _some_rows(codes, rows, random)
-        goal = Goal(classes=math.ceil(threshold * rows))
-        return Pruner(lambda s: not goal.met(sample, s), rows, "rows")
     left, right = (_entries(codes, drawn) for drawn in pair_indices(codes.rows, rows, random))
     differ = np.stack([array[left] != array[right] for array in codes.arrays], axis=1)
     needed = threshold * len(differ)
-    return Pruner(
-        lambda s: bool(np.count_nonzero(differ[:, list(s)].any(axis=1)) < needed), rows, "pairs"
-    )
+    return lambda s: bool(np.count_nonzero(differ[:, list(s)].any(axis=1)) < needed)
 
 
 def sampled_border(
@@ -505,39 +499,64 @@ FIRST_ORDERS = 3
 """How many random rows are looked at to begin with, and in how many random column orders."""
 
 
-def minimal_keys_by_differences(
-    codes: Codes, max_size: int | None, budget: Budget, seed: int = 0
-) -> Minimal:
+def _by_differences(codes: Codes, max_size: int | None, budget: Budget, seed: int) -> Minimal:
     """All minimal sets that tell apart all rows which all columns tell apart."""
-    width = len(codes.columns)
     if codes.entries < 2:
         return Minimal(((),))
+    family = SetFamily(len(codes.columns))
     random = np.random.default_rng(seed)
-    family = SetFamily(width)
+    # What random rows demand the whole table demands, too.
+    family.add(
+        differences_within_classes(
+            codes, kernels.whole(codes.entries), random, rows=FIRST_ROWS, orders=FIRST_ORDERS
+        )
+    )
     trial = _Trial(codes, random)
-    trial.look_around(family)
+
+    def asked(waiting: list[Set]) -> Iterator[tuple[Set, Sets]]:
+        failed = 0
+        for columns in trial.in_search_order(waiting):
+            if budget.spent() or failed >= FAILURES:
+                return
+            if family.hit_by(columns):  # what was learnt since may have ruled it out
+                demands = trial.demands(columns)
+                failed += len(demands) > 0
+                yield columns, demands
+
+    return _minimal(family, asked, max_size, budget)
+
+
+def _minimal(
+    family: SetFamily,
+    asked: Callable[[list[Set]], Iterable[tuple[Set, Sets]]],
+    max_size: int | None,
+    budget: Budget,
+) -> Minimal:
+    """All minimal sets, of which the demands of a family are some.
+
+    Parameters
+    ----------
+    family
+        What is demanded so far; it learns.
+    asked
+        Told of sets that meet all of it, tells of some of them what else they must meet: nothing
+        of a set that is sought.
+    """
     proven: set[Set] = set()
     while True:
         sets, complete = minimal_hitting_sets(family.matrix, max_size, budget)
         budget.progress(f"{len(proven)} proven of {len(sets)}", len(proven) / max(1, len(sets)))
         if not complete:
             return Minimal(in_order(proven), False, "too many sets")
-        failed = 0
-        for columns in trial.in_search_order(s for s in sets if s not in proven):
-            if budget.spent():
-                return Minimal(in_order(proven), False, budget.stopped_by)
-            if family.hit_by(columns) or not failed:
-                demands = trial.demands(columns)
-                if len(demands):
-                    family.add(demands)
-                    failed += 1
-                else:
-                    proven.add(columns)
-            if failed >= FAILURES:
-                break
-        if not failed:
-            whole = max_size is None or max_size >= width
-            return Minimal(in_order(sets), whole)
+        for columns, demands in asked([columns for columns in sets if columns not in proven]):
+            if len(demands):
+                family.add(demands)
+            else:
+                proven.add(columns)
+        if proven.issuperset(sets):
+            return Minimal(in_order(sets), max_size is None or max_size >= family.columns)
+        if budget.spent():
+            return Minimal(in_order(proven), False, budget.stopped_by)
 
 
 def minimal_hitting_sets(
@@ -593,15 +612,6 @@ class _Trial:
         """Difference sets of rows a set fails to tell apart; none for a key."""
         return differences_within_classes(
             self.codes, self._partition(columns), self.random, rows=2000, orders=2
-        )
-
-    def look_around(self, family: SetFamily) -> None:
-        """Learn from random rows: what they demand the whole table demands too."""
-        everything = kernels.whole(self.codes.entries)
-        family.add(
-            differences_within_classes(
-                self.codes, everything, self.random, rows=FIRST_ROWS, orders=FIRST_ORDERS
-            )
         )
 
     def _partition(self, columns: Set) -> kernels.Partition:

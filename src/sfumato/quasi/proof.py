@@ -39,7 +39,7 @@ from sfumato.quasi.hitting_sets import (
     greedy_hitting_set,
     minimum_hitting_set,
 )
-from sfumato.quasi.lattice import Minimal, Set, in_order
+from sfumato.quasi.lattice import Set
 from sfumato.quasi.sampling import (
     PULLED_BYTES,
     all_combinations,
@@ -54,7 +54,6 @@ __all__ = [
     "Collisions",
     "Proof",
     "held_here",
-    "minimal_sets_there",
     "proven_minimum",
     "proven_there",
 ]
@@ -366,29 +365,3 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
         len(family),
         budget.stopped_by,
     )
-
-
-def minimal_sets_there(asks: Collisions, max_size: int | None, budget: Budget) -> Minimal:
-    """All minimal sets that tell apart all rows which all columns tell apart."""
-    from sfumato.quasi.minimal_keys import minimal_hitting_sets
-
-    width = len(asks.opened.columns)
-    family = SetFamily(width)
-    family.add(asks.first())
-    proven: set[Set] = set()
-    while True:
-        sets, complete = minimal_hitting_sets(family.matrix, max_size, budget)
-        budget.progress(f"{len(proven)} proven of {len(sets)}", len(proven) / max(1, len(sets)))
-        if not complete:
-            return Minimal(in_order(proven), False, "too many sets")
-        waiting = [columns for columns in sets if columns not in proven]
-        if not waiting:
-            whole = max_size is None or max_size >= width
-            return Minimal(in_order(sets), whole)
-        if budget.spent():
-            return Minimal(in_order(proven), False, budget.stopped_by)
-        for columns, demands in zip(waiting, asks.of(waiting[:TOGETHER]), strict=False):
-            if len(demands):
-                family.add(demands)
-            else:
-                proven.add(columns)
