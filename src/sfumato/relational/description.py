@@ -31,14 +31,13 @@ from sfumato.errors import (
 )
 from sfumato.files import read_bytes, refuse_link
 from sfumato.relational.discovery import (
-    Found,
+    Reference,
     Unfollowed,
     keys_and_references,
     keys_of_schema,
     likely_person,
     require_named,
 )
-from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
 from sfumato.wording import counted, shown
@@ -72,31 +71,6 @@ TABLE_ENDINGS = (
 )  # fmt: skip
 _IN_SCHEMA = ".*"
 """What follows the name of a schema of PostgreSQL that is a dataset."""
-
-
-@dataclass(frozen=True)
-class Reference(Result):
-    """A column whose cells are keys of another table.
-
-    Attributes
-    ----------
-    how
-        ``declared`` by the user, by the ``database``, or found by ``name`` or by ``values``.
-    orphans
-        Rows whose cell is no key there; null refers to nothing and is none of them.
-    """
-
-    table: str
-    column: str
-    to: str
-    key: str
-    how: str = "declared"
-    orphans: int = 0
-
-    @property
-    def say(self) -> str:
-        """The reference as the description writes it."""
-        return f"{self.table}.{self.column} → {self.to}.{self.key}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,11 +198,18 @@ class Dataset:
         """All columns, each with its table before it."""
         return [f"{t.name}.{column}" for t in self.tables.values() for column in t.table.columns]
 
+    @property
+    def likely_person(self) -> tuple[str, str] | None:
+        """The table and the column that probably name the persons."""
+        keys = {name: one.key for name, one in self.tables.items() if one.key is not None}
+        name = likely_person(keys, self.references)
+        return None if name is None else (name, keys[name])
+
     def about(self, person: str | None) -> Dataset:
         """The same about another person, named as ``table.column``."""
         if person is None:
             return self
-        return replace(self, person=_person(person, self.tables, self.name))
+        return replace(self, person=split_name(person, self.tables, self.name))
 
     def without(self, names: Collection[str]) -> Dataset:
         """The same without some tables, and without references from and to them."""
@@ -476,15 +457,7 @@ def _schema(
     require_room((TableOf(name, one) for name, one in tables.items()), (), budget)
     found = keys_and_references(tables, keys, declared)
     references = tuple(
-        Reference(
-            one.table,
-            one.column,
-            one.to,
-            one.key,
-            "database" if one.how == "declared" else one.how,
-            one.orphans,
-        )
-        for one in found.references
+        replace(one, how="database") if one.how == "declared" else one for one in found.references
     )
     made = {name: TableOf(name, one, found.keys[name]) for name, one in tables.items()}
     return Dataset(
@@ -599,7 +572,7 @@ def _described(
     references = tuple(_references(given, tables, where))
     person = told.get("person")
     if person is not None:
-        person = _person(_one(person, "person", '"patients.id"', where), tables, where)
+        person = split_name(_one(person, "person", '"patients.id"', where), tables, where)
     return Dataset(where, tables, references, person)
 
 
@@ -632,26 +605,25 @@ def _references(
                 yield Reference(str(name), str(column), "", "")
                 continue
             to = _one(to, "what a column refers to", '"patients.id", or false', at)
-            other, key = split_name(to, {n: t.table.columns for n, t in tables.items()}, at)
-            yield Reference(str(name), str(column), other, key)
+            yield Reference(str(name), str(column), *split_name(to, tables, at))
 
 
-def split_name(
-    given: Any, tables: Mapping[str, tuple[str, ...]], where: str | None
-) -> tuple[str, str]:
+def split_name(given: Any, tables: Mapping[str, TableOf], where: str | None) -> tuple[str, str]:
     """The table and the column that ``table.column`` names; both must be there.
 
     Examples
     --------
-    >>> split_name("patients.birth.date", {"patients": ("birth.date",)}, None)
+    >>> import pyarrow as pa
+    >>> house = dataset({"tables": {"patients": {"source": pa.table({"birth.date": [1950]})}}})
+    >>> split_name("patients.birth.date", house.tables, None)
     ('patients', 'birth.date')
     """
     text = str(given)
-    for name, columns in tables.items():
+    for name, one in tables.items():
         rest = text.removeprefix(f"{name}.")
-        if rest != text and rest in columns:
+        if rest != text and rest in one.table.columns:
             return name, rest
-    every = [(n, c) for n, columns in tables.items() for c in columns]
+    every = [(n, c) for n, one in tables.items() for c in one.table.columns]
     same = [(n, c) for n, c in every if c.lower() == text.lower()]
     inside = [(n, c) for n, c in every if n == text.partition(".")[0]]
     known = [".".join(one) for one in same or inside or every]
@@ -660,10 +632,6 @@ def split_name(
         where=where,
         remedy=f"Write table.column. {did_you_mean(text, known)}",
     )
-
-
-def _person(given: Any, tables: Mapping[str, TableOf], where: str) -> tuple[str, str]:
-    return split_name(given, {n: t.table.columns for n, t in tables.items()}, where)
 
 
 def _only(told: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
@@ -707,20 +675,13 @@ def _completed(made: Dataset) -> Dataset:
         keys[made.person[0]] = made.person[1]
     found = keys_and_references({n: t.table for n, t in made.tables.items()}, keys, declared)
     tables = {n: replace(t, key=found.keys[n]) for n, t in made.tables.items()}
-    references = tuple(
-        Reference(one.table, one.column, one.to, one.key, one.how, one.orphans)
-        for one in found.references
-    )
-    return replace(made, tables=tables, references=references)
+    return replace(made, tables=tables, references=found.references)
 
 
 def require_person(made: Dataset) -> tuple[str, str]:
     """The table and column of persons; whoever releases must have said it."""
     if made.person is None:
-        links = [Found(r.table, r.column, r.to, r.key, r.how, r.orphans) for r in made.references]
-        keys = {n: t.key for n, t in made.tables.items()}
-        guess = likely_person(keys, links)
-        example = f"{guess}.{keys[guess]}" if guess is not None else "patients.id"
+        example = ".".join(made.likely_person or ("patients", "id"))
         raise ParameterError(
             "nobody said whom the dataset is about",
             where=shown(made.name),

@@ -24,8 +24,8 @@ from sfumato.wording import counted
 
 __all__ = [
     "Declared",
-    "Found",
     "Keys",
+    "Reference",
     "Unfollowed",
     "keys_and_references",
     "keys_of_schema",
@@ -51,15 +51,28 @@ _PEOPLE = (
 
 
 @dataclass(frozen=True)
-class Found:
-    """A reference: see `sfumato.relational.Reference`."""
+class Reference(Result):
+    """A column whose cells are keys of another table.
+
+    Attributes
+    ----------
+    how
+        ``declared`` by the user, by the ``database``, or found by ``name`` or by ``values``.
+    orphans
+        Rows whose cell is no key there; null refers to nothing and is none of them.
+    """
 
     table: str
     column: str
     to: str
     key: str
-    how: str
-    orphans: int
+    how: str = "declared"
+    orphans: int = 0
+
+    @property
+    def say(self) -> str:
+        """The reference as the description writes it."""
+        return f"{self.table}.{self.column} → {self.to}.{self.key}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ class Keys:
     """The key of each table, and what refers to them."""
 
     keys: Mapping[str, str | None]
-    references: tuple[Found, ...]
+    references: tuple[Reference, ...]
 
 
 class _Values:
@@ -115,7 +128,7 @@ def keys_and_references(
         for name, one in tables.items()
     }
     found = [
-        Found(t, c, to, key, "declared", orphans_of(values.of(t, c), values.of(to, key)))
+        Reference(t, c, to, key, "declared", orphans_of(values.of(t, c), values.of(to, key)))
         for (t, c), (to, key) in declared.items()
         if to
     ]
@@ -144,7 +157,7 @@ def require_named(name: str, key: str, mine: Table) -> None:
         )
 
 
-def _require_key(to: Table, one: Found) -> None:
+def _require_key(to: Table, one: Reference) -> None:
     sizes = to.class_sizes([one.key])
     if sizes.classes < sizes.rows:
         raise ColumnError(
@@ -176,9 +189,9 @@ def _refers(
     tables: Mapping[str, Table],
     keys: Mapping[str, str | None],
     values: _Values,
-) -> Found | None:
+) -> Reference | None:
     """What a column refers to, the surest first."""
-    best: tuple[float, Found] | None = None
+    best: tuple[float, Reference] | None = None
     for to, key in keys.items():
         if key is None or (to == name and column == key):
             continue
@@ -192,7 +205,7 @@ def _refers(
         if included < enough or (not called and len(held) < _MANY):
             continue
         how = "name" if called else "values"
-        one = Found(name, column, to, key, how, orphans_of(held, there))
+        one = Reference(name, column, to, key, how, orphans_of(held, there))
         sure = included + called
         if best is None or sure > best[0]:
             best = (sure, one)
@@ -233,12 +246,11 @@ def singular(name: str) -> str:
     return name[:-1] if name.lower().endswith("s") and not name.lower().endswith("ss") else name
 
 
-def likely_person(keys: Mapping[str, str | None], references: Sequence[Found]) -> str | None:
-    """The table that is probably about persons: called so, or most referred to."""
-    named = [n for n, key in keys.items() if key is not None and _plain(singular(n)) in _PEOPLE]
-    referred = {n: sum(one.to == n for one in references) for n in keys}
-    among = named or [n for n in keys if keys[n] is not None and referred[n]]
-    return max(among, key=lambda n: referred[n], default=None)
+def likely_person(tables: Collection[str], references: Sequence[Reference]) -> str | None:
+    """Of tables with keys the one that is about persons: called so, or most referred to."""
+    referred = {n: sum(one.to == n for one in references) for n in tables}
+    named = [n for n in tables if _plain(singular(n)) in _PEOPLE]
+    return max(named or filter(referred.get, tables), key=referred.__getitem__, default=None)
 
 
 _RELATIONS = (

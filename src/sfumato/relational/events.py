@@ -78,9 +78,7 @@ def blur(
             else "There is nobody to release.",
         )
     events = histories.events
-    lengths = np.zeros(histories.persons, dtype=np.int64)
-    for part in events:
-        lengths += np.bincount(part.person[part.person >= 0], minlength=histories.persons)
+    lengths = histories.lengths
     m = None if m is None else min(m, int(lengths.max(initial=0)))
     require_countable(ClassSizes.of_counts(lengths), m)
     own = histories.own

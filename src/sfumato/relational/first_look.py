@@ -17,7 +17,7 @@ from sfumato.budget import Budget
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import recognise_columns
 from sfumato.relational.description import Dataset, Reference, dataset, require_person, split_name
-from sfumato.relational.discovery import Found, Unfollowed, likely_person
+from sfumato.relational.discovery import Unfollowed
 from sfumato.relational.histories import Histories, Part, read_histories
 from sfumato.results import Result
 from sfumato.tables import Table
@@ -146,15 +146,14 @@ def _scanned(
 ) -> DatasetScan:
     guessed = made.person is None
     if guessed:
-        made = _guess(made)
+        made = replace(made, person=made.likely_person)
     roles = {name: _roles(one.table, seed, budget) for name, one in made.tables.items()}
     known: dict[str, tuple[str, ...]] = {}
     if columns is None:
         known = {name: roles[name][1] for name in made.tables}
     else:
-        every = {n: t.table.columns for n, t in made.tables.items()}
         for given in columns:
-            name, column = split_name(given, every, shown(made.name))
+            name, column = split_name(given, made.tables, shown(made.name))
             known[name] = (*known.get(name, ()), column)
     keys = {(r.table, r.column) for r in made.references} | {
         (n, t.key) for n, t in made.tables.items()
@@ -165,15 +164,6 @@ def _scanned(
         require_person(made)
         histories = read_histories(made, known, {}, list(made.steps), budget)
     return _found(made, histories, known, {n: r[0] for n, r in roles.items()}, guessed)
-
-
-def _guess(made: Dataset) -> Dataset:
-    """The dataset about the persons that it is probably about."""
-    keys = {n: t.key for n, t in made.tables.items()}
-    links = [Found(r.table, r.column, r.to, r.key, r.how, r.orphans) for r in made.references]
-    name = likely_person(keys, links)
-    key = None if name is None else keys[name]
-    return made if name is None or key is None else replace(made, person=(name, key))
 
 
 def _roles(mine: Table, seed: int, budget: Budget) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -230,15 +220,9 @@ def _found(
     )
 
 
-def _cells(part: Part) -> list[tuple[int, ...]]:
-    """What each row shows of the columns that others may know."""
-    columns = [part.entries.column(name)[part.entry].tolist() for name in part.qi]
-    return list(zip(*columns, strict=True)) if columns else [()] * len(part.entry)
-
-
 def _alone(histories: Histories) -> tuple[dict[str, set[int]], set[int], set[int]]:
     """By table who has a row that nobody else has; who is alone after a join; by all rows."""
-    own_cells = _cells(histories.own)
+    own_cells = histories.own.cells()
     alone: dict[str, set[int]] = {}
     joined: set[int] = set()
     rows: dict[int, list[Any]] = defaultdict(list)
@@ -247,7 +231,7 @@ def _alone(histories: Histories) -> tuple[dict[str, set[int]], set[int], set[int
             continue
         single: dict[Any, set[int]] = defaultdict(set)
         beside: dict[Any, set[int]] = defaultdict(set)
-        for person, cells in zip(part.person.tolist(), _cells(part), strict=True):
+        for person, cells in zip(part.person.tolist(), part.cells(), strict=True):
             if person >= 0:
                 single[cells].add(person)
                 beside[own_cells[person], cells].add(person)

@@ -109,6 +109,11 @@ class Part:
         """Rows that belong to nobody in the table of persons."""
         return int((self.person == NOBODY).sum())
 
+    def cells(self) -> list[tuple[int, ...]]:
+        """What each row shows of the quasi-identifiers, as codes."""
+        columns = [self.entries.column(name)[self.entry].tolist() for name in self.qi]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(self.entry)
+
 
 @dataclass(frozen=True, eq=False)
 class Histories:
@@ -127,20 +132,20 @@ class Histories:
         """The other tables of which something may be known."""
         return [part for part in list(self.parts.values())[1:] if part.qi]
 
+    @property
+    def lengths(self) -> Array:
+        """Rows of each person of which something may be known."""
+        rows = [part.person[part.person != NOBODY] for part in self.events]
+        return np.bincount(np.concatenate([*rows, np.empty(0, np.int64)]), minlength=self.persons)
 
-class _Tokens:
+
+def _tokens(codes: Array, values: Any, domain: str, known: dict[tuple[str, str], int]) -> Array:
     """One number for each text that is the same key: pseudonyms are equal likewise."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, str], int] = {}
-
-    def of(self, codes: Array, values: Any, domain: str) -> Array:
-        texts = as_text(values).to_pylist()
-        numbers = [
-            NOBODY if one is None else self._numbers.setdefault((domain, one), len(self._numbers))
-            for one in texts
-        ]
-        return np.array([*numbers, NOBODY], dtype=np.int64)[codes.astype(np.int64)]
+    numbers = [
+        NOBODY if one is None else known.setdefault((domain, one), len(known))
+        for one in as_text(values).to_pylist()
+    ]
+    return np.array([*numbers, NOBODY], dtype=np.int64)[codes.astype(np.int64)]
 
 
 def read_histories(
@@ -164,7 +169,7 @@ def read_histories(
     """
     assert made.person is not None
     root, key = made.person
-    steps, tokens = made.steps, _Tokens()
+    steps, tokens = made.steps, dict[tuple[str, str], int]()
     order = [root, *_with_ways(made, tables)]
     require_room([made.tables[name] for name in order], made.links(), budget, room)
     parts: dict[str, Part] = {}
@@ -181,7 +186,7 @@ def read_histories(
         assert entries.counts is not None
         entry = np.repeat(np.arange(entries.entries), entries.counts)
         shown = {
-            n: tokens.of(entries.column(n), entries.values_of(n), made.domain(name, n))[entry]
+            n: _tokens(entries.column(n), entries.values_of(n), made.domain(name, n), tokens)[entry]
             for n in links
         }
         if name == root:
@@ -207,7 +212,7 @@ def read_histories(
         )
     for name in order[1:]:
         _refer(made, name, parts, at_key)
-    places = _Places()
+    places: dict[tuple[str, ...], int] = {}
     for name in order[1:]:
         _see(parts, name, places)
     return Histories(len(parts[root].entry), parts)
@@ -271,25 +276,18 @@ def of_two_persons(made: Dataset, one: Reference, rows: int) -> ColumnError:
     )
 
 
-class _Places:
-    """One number for each way from a row to a cell of a key."""
+def _see(parts: Mapping[str, Part], name: str, places: dict[tuple[str, ...], int]) -> None:
+    """Write down what can be seen of keys through each row of a table.
 
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, ...], int] = {}
-
-    def of(self, way: tuple[str, ...]) -> int:
-        return self._numbers.setdefault(way, len(self._numbers))
-
-
-def _see(parts: Mapping[str, Part], name: str, places: _Places) -> None:
-    """Write down what can be seen of keys through each row of a table."""
+    Each way from a row to a cell of a key has a number, its place.
+    """
     part, persons = parts[name], next(iter(parts.values())).shown[:, 0]
 
     def through(table: str, row: int, way: tuple[str, ...], passed: frozenset[Any]) -> Any:
         there = parts[table]
         for column, token in zip(there.linked, there.shown[row].tolist(), strict=True):
             if token != NOBODY:
-                yield places.of((*way, table, column)), token
+                yield places.setdefault((*way, table, column), len(places)), token
         for column, to, at in there.needs[row]:
             if (to, at) not in passed:
                 yield from through(to, at, (*way, table, column), passed | {(to, at)})

@@ -130,10 +130,7 @@ def attack(
         theirs = read_histories(
             outside, known, {}, [n for n in known if n in outside.steps], budget
         )
-        lengths = np.zeros(theirs.persons, dtype=np.int64)
-        for part in theirs.events:
-            lengths += np.bincount(part.person[part.person >= 0], minlength=theirs.persons)
-        require_countable(ClassSizes.of_counts(lengths), 1 if most is None else most)
+        require_countable(ClassSizes.of_counts(theirs.lengths), 1 if most is None else most)
         counted = _counted(mine, theirs, _readings(mine, theirs, hierarchies), k, most, budget)
     return TablesAttack(
         release=text,
@@ -237,14 +234,9 @@ def _counted(
 
 def _items(histories: Histories) -> list[tuple[tuple[int, ...], list[Item]]]:
     """Own cells and rows of each person, as codes."""
-
-    def cells(part: Any) -> list[tuple[int, ...]]:
-        columns = [part.entries.column(name)[part.entry].tolist() for name in part.qi]
-        return list(zip(*columns, strict=True)) if columns else [()] * len(part.entry)
-
-    found: list[tuple[tuple[int, ...], list[Item]]] = [(one, []) for one in cells(histories.own)]
+    found: list[tuple[tuple[int, ...], list[Item]]] = [(one, []) for one in histories.own.cells()]
     for part in histories.events:
-        for person, one in zip(part.person.tolist(), cells(part), strict=True):
+        for person, one in zip(part.person.tolist(), part.cells(), strict=True):
             if person >= 0:
                 found[person][1].append((part.name, one))
     return found
@@ -266,14 +258,11 @@ class _Covers:
         if at not in self._seen:
             if len(self._seen) >= self._most:
                 self._seen.clear()
-            columns = self._mine.parts[released[0]].qi
+            name = released[0]
+            cells = zip(self._mine.parts[name].qi, released[1], known[1], strict=True)
             self._seen[at] = all(
-                bool(
-                    self._readings[released[0], column].covers(np.array([cell]), np.array([value]))[
-                        0
-                    ]
-                )
-                for column, cell, value in zip(columns, released[1], known[1], strict=True)
+                self._readings[name, column].covers(np.array([cell]), np.array([value])).all()
+                for column, cell, value in cells
             )
         return self._seen[at]
 

@@ -12,7 +12,6 @@ import numpy as np
 from sfumato.anonymization.actions import key_of
 from sfumato.anonymization.request import Request
 from sfumato.errors import ColumnError, ParameterError, spell
-from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
 from sfumato.relational.description import DESCRIPTION, Dataset, require_person, split_name
 from sfumato.tables import Table
@@ -114,17 +113,12 @@ class Plan:
     def request(self, name: str, **more: Any) -> Request:
         """What is asked of one table, opened with it."""
         mine = self.made.tables[name].table
-        prefix = f"{name}."
         given: dict[str, Any] = {"k": self.asked.k, "seed": self.asked.seed, **more}
         given["exact_ends"] = self.asked.exact_ends
-        given["categorical"] = self._mine(name, self.asked.categorical)
+        given["categorical"] = [c for c in mine.columns if f"{name}.{c}" in self.asked.categorical]
         for setting in ("weights", "numbers_as"):
             value = self.asked.values.get(setting)
-            if isinstance(value, Mapping):
-                value = {
-                    n.removeprefix(prefix): v for n, v in value.items() if n.startswith(prefix)
-                }
-            given[setting] = value or None
+            given[setting] = (_of(name, value) if isinstance(value, Mapping) else value) or None
         given["hierarchies"] = self._trees(name)
         if given["hierarchies"] is not None:
             given["infer_hierarchies"] = self.asked.infer_hierarchies
@@ -132,22 +126,21 @@ class Plan:
             return Request.of({"qi": list(self.known[name]), **given}).opened(mine)
         return Request.of(dict(more))
 
-    def _mine(self, name: str, given: Sequence[str]) -> list[str]:
-        mine = self.made.tables[name].table.columns
-        return [c for c in mine if f"{name}.{c}" in given]
-
     def _trees(self, name: str) -> Any:
         """A folder of the table's own in the folder of trees, or the trees of its columns."""
         given = self.asked.hierarchies
         if given is None:
             return None
         if isinstance(given, Mapping):
-            trees: dict[str, Hierarchy] = {
-                n.removeprefix(f"{name}."): t for n, t in given.items() if n.startswith(f"{name}.")
-            }
-            return trees
+            return _of(name, given)
         place = Path(given) / name
         return str(place) if place.is_dir() else {}
+
+
+def _of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given for the columns of one table, by their own names."""
+    prefix = f"{name}."
+    return {n.removeprefix(prefix): v for n, v in given.items() if n.startswith(prefix)}
 
 
 def plan_of(made: Dataset, asked: Request, exclude: Sequence[str] = ()) -> Plan:
@@ -165,17 +158,16 @@ def plan_of(made: Dataset, asked: Request, exclude: Sequence[str] = ()) -> Plan:
     whole = made
     made, left_out = _published(made, exclude)
     assert made.person is not None
-    columns = {n: t.table.columns for n, t in made.tables.items()}
-    identifiers = _by_table(asked.identifiers, columns, made.name)
-    pseudonyms = _by_table(asked.pseudonyms, columns, made.name)
-    _by_table(asked.categorical, columns, made.name)
+    identifiers = _by_table(asked.identifiers, made)
+    pseudonyms = _by_table(asked.pseudonyms, made)
+    _by_table(asked.categorical, made)
     for setting in ("weights", "numbers_as"):
         value = asked.values.get(setting)
         if isinstance(value, Mapping):
-            _by_table(list(value), columns, made.name)
+            _by_table(list(value), made)
     made = _without(made, identifiers)
     linked = _linked(made, pseudonyms)
-    known = _by_table([name for names in asked.qi for name in names], columns, made.name)
+    known = _by_table([name for names in asked.qi for name in names], made)
     if len(asked.qi) > 1 or not known:
         raise ParameterError(
             "of a dataset one set of quasi-identifiers is asked for, their tables before them",
@@ -311,13 +303,11 @@ def _published(made: Dataset, exclude: Sequence[str]) -> tuple[Dataset, tuple[st
     return smaller, (*(n for n in made.tables if n not in kept), *made.unread)
 
 
-def _by_table(
-    names: Sequence[str], columns: Mapping[str, tuple[str, ...]], where: str
-) -> dict[str, tuple[str, ...]]:
+def _by_table(names: Sequence[str], made: Dataset) -> dict[str, tuple[str, ...]]:
     """Columns by their table."""
     found: dict[str, list[str]] = {}
     for name in names:
-        table, column = split_name(name, columns, shown(where))
+        table, column = split_name(name, made.tables, shown(made.name))
         found.setdefault(table, []).append(column)
     return {name: tuple(dict.fromkeys(mine)) for name, mine in found.items()}
 

@@ -8,9 +8,9 @@ theirs in one transaction.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Unpack
@@ -63,7 +63,7 @@ from sfumato.relational.publishing import (
     place_of,
 )
 from sfumato.relational.verification import LinkedTables, WholeReferences
-from sfumato.release import Certificate, Release
+from sfumato.release import Release
 from sfumato.release.beside import remarks
 from sfumato.release.certificate import checked_author
 from sfumato.release.promise import WithoutColumns
@@ -134,25 +134,72 @@ def anonymize(
         made = dataset(source, person=request.person, exclude=exclude, budget=budget)
         if not isinstance(source, Dataset):
             stack.callback(made.close)
-        target = None if output is None else os.fspath(output)
+        target = _Target(None if output is None else os.fspath(output), format, force, sign)
         plan = without_names(plan_of(made, request, exclude), budget)
         if format is not None:
-            format_of(target or "", format)
-        check_place(plan, target, force, sign)
+            format_of(target.output or "", format)
+        check_place(plan, target.output, force, sign)
         plan = replace(plan, author=checked_author(author))
         if request.shift_dates:
             plan = moved_dates(plan, budget)
-        if request.linkable:
-            return _linked(plan, target, format, force, sign, budget)
-        return _unlinked(plan, target, format, force, sign, budget)
+        return (_linked if request.linkable else _unlinked)(plan, target, budget)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where a release goes, as it was asked for; it is only rehearsed without an output."""
+
+    output: str | None
+    format: str | None
+    force: bool
+    sign: Any
+
+    @property
+    def remote(self) -> bool:
+        """Whether it goes to a database."""
+        return self.output is not None and is_postgres(self.output)
+
+    def foresees(self, plan: Plan) -> bool:
+        """Whether figures are foreseen: rows live elsewhere, and go to no place."""
+        tables = plan.made.tables.values()
+        return self.output is None and any(t.table.engine.capabilities.remote for t in tables)
+
+    @contextmanager
+    def places(self, plan: Plan, names: Iterable[str]) -> Iterator[tuple[Path, dict[str, str]]]:
+        """The folder that is being made, and by table where it is written."""
+        with nullcontext(Path()) if self.remote else appearing_folder(self.output) as folder:
+            schema = self.output if self.remote else None
+            yield folder, {n: place_of(plan, n, schema, folder, self.format) for n in names}
+
+    def published(
+        self,
+        plan: Plan,
+        release: TablesRelease,
+        promises: Sequence[Mapping[str, Any]],
+        staged: Mapping[str, Staged],
+        written: Mapping[str, Table],
+        folder: Path,
+        places: Mapping[str, str],
+    ) -> TablesRelease:
+        """Certify the tables, and let all of them appear; those that are staged still wait."""
+        assert self.output is not None
+        sealed = certified(plan, release, promises, written, places, self.output)
+        sealed = sealed if self.sign is None else sealed.signed_with(self.sign)
+        if self.remote:
+            beside = certificate_of(self.output)
+            commit_tables(list(staged.values()), sealed, beside, self.force)
+        else:
+            for one in staged.values():
+                one.commit(force=False)
+            write_text(folder / DESCRIPTION, description_of(plan, places).to_toml())
+            sealed.write(folder / CERTIFICATE)
+        return replace(release, output=shown(self.output), certificate=sealed)
 
 
 # --- rows that can be linked ---
 
 
-def _linked(
-    plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
-) -> TablesRelease:
+def _linked(plan: Plan, target: _Target, budget: Budget) -> TablesRelease:
     histories = read_histories(
         plan.made, plan.known, plan.keys, plan.of_persons, budget, RELEASED_LINK_BYTES
     )
@@ -164,16 +211,10 @@ def _linked(
     recodings = _recodings(plan, histories, requests, blurred)
     promises = _promises(plan, histories, requests, recodings)
     release = _foreseen(plan, histories, blurred)
-    remote = output is not None and is_postgres(output)
-    if output is None and _stay(plan):
+    if target.foresees(plan):
         return release
     with ExitStack() as stack:
-        folder = Path()
-        if not remote:
-            folder = stack.enter_context(appearing_folder(output))
-        places = {
-            n: place_of(plan, n, output if remote else None, folder, format) for n in recodings
-        }
+        folder, places = stack.enter_context(target.places(plan, recodings))
         staged: dict[str, Staged] = {}
         for name, recoding in recodings.items():
             budget.progress(f"writing {name}")
@@ -186,21 +227,12 @@ def _linked(
         if formulas:
             told = f"{formulas:,} cells or headings begin like formulas, which spreadsheets run"
             release = replace(release, warnings=(*release.warnings, told))
-        if output is None:
+        if target.output is None:
             return release
-        if not remote:
+        if not target.remote:
             written |= _read_here(staged, written, places)
-        sealed = _sealed(plan, release, promises, written, places, output)
-        sealed = sealed if sign is None else sealed.signed_with(sign)
-        description = description_of(plan, places).to_toml()
-        if remote:
-            commit_tables(list(staged.values()), sealed, certificate_of(output), force)
-        else:
-            for one in staged.values():
-                one.commit(force=False)
-            write_text(folder / DESCRIPTION, description)
-            sealed.write(folder / CERTIFICATE)
-    return replace(release, output=shown(output), certificate=sealed)
+        recorded = _recorded(plan, release, promises, written)
+        return target.published(plan, release, recorded, staged, written, folder, places)
 
 
 def _read_here(
@@ -413,15 +445,13 @@ def _checked(
     )
 
 
-def _sealed(
+def _recorded(
     plan: Plan,
     release: TablesRelease,
     promises: tuple[LinkedTables, WholeReferences],
     written: Mapping[str, Table],
-    places: Mapping[str, str],
-    output: str,
-) -> Certificate:
-    """One certificate for the whole."""
+) -> list[Mapping[str, Any]]:
+    """What the certificate promises, with what was measured."""
     linked, whole = promises
     counted = release.findings[:2]
     both: list[LinkedTables | WholeReferences] = [linked, whole.settled(counted[1])]
@@ -434,26 +464,21 @@ def _sealed(
         for name, columns in plan.dropped.items()
         if columns and name in written
     ]
-    return certified(plan, release, told, written, places, output)
+    return told
 
 
 # --- rows that cannot be linked ---
 
 
-def _unlinked(
-    plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
-) -> TablesRelease:
+def _unlinked(plan: Plan, target: _Target, budget: Budget) -> TablesRelease:
     """Every table by itself, without keys: k different persons in every class of it."""
     here = [t for t in plan.made.tables.values() if not t.table.engine.capabilities.remote]
     require_room(here, plan.made.links(), budget)
     with ExitStack() as stack:
         planned, lost = _all_planned(plan, stack, budget)
-        if output is None and _stay(plan):
+        if target.foresees(plan):
             return _without_links(plan, planned, lost)
-        remote = output is not None and is_postgres(output)
-        schema = output if remote else None
-        folder = Path() if remote else stack.enter_context(appearing_folder(output))
-        places = {name: place_of(plan, name, schema, folder, format) for name in planned}
+        folder, places = stack.enter_context(target.places(plan, planned))
         releases: dict[str, Release] = {}
         staged: dict[str, Staged] = {}
         written: dict[str, Table] = {}
@@ -465,27 +490,16 @@ def _unlinked(
             )
             told = recorded_promises(releases[name], written[name])
             promises += [{**promise, "table": name} for promise in told]
-            if not remote:
+            if not target.remote:
                 staged[name].commit(force=False)  # the folder itself has no name yet
                 written[name] = stack.enter_context(table(places[name], budget=budget))
         release = _without_links(plan, releases, lost)
         alone = tuple(_alone(plan, written, budget))
         release = replace(release, warnings=(*release.warnings, *alone))
-        if output is None:
+        if target.output is None:
             return release
-        sealed = certified(plan, release, promises, written, places, output)
-        sealed = sealed if sign is None else sealed.signed_with(sign)
-        if remote:
-            commit_tables(list(staged.values()), sealed, certificate_of(output), force)
-        else:
-            write_text(folder / DESCRIPTION, description_of(plan, places).to_toml())
-            sealed.write(folder / CERTIFICATE)
-    return replace(release, output=shown(output), certificate=sealed)
-
-
-def _stay(plan: Plan) -> bool:
-    """Whether rows live elsewhere: without a place to write them to, figures are foreseen."""
-    return any(one.table.engine.capabilities.remote for one in plan.made.tables.values())
+        waiting = staged if target.remote else {}
+        return target.published(plan, release, promises, waiting, written, folder, places)
 
 
 def _all_planned(
