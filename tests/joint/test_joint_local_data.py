@@ -86,11 +86,11 @@ def test_other_types_of_columns_are_read_alike() -> None:
         ({"age": ["x", "y", "z"]}, "numbers are expected, found string"),
         ({"cell": ["a", "d", "d"]}, r"`cell`: 2 rows hold a category that was not agreed"),
         ({"cell": ["a", None, "b"]}, r"`cell`: 1 value is missing"),
-        ({"t": [-1, 2, 3]}, "1 times are negative"),
-        ({"t": [None, 2, 3]}, "1 times are missing"),
-        ({"e": [2, None, 1]}, "`e`: 1 outcomes are missing"),
-        ({"e": [2.0, float("nan"), 1.0]}, "`e`: 1 outcomes are missing"),
-        ({"t": [701, 2, 3]}, "1 times lie beyond"),
+        ({"t": [-1, 2, 3]}, "1 time is negative"),
+        ({"t": [None, 2, 3]}, "1 time is missing"),
+        ({"e": [2, None, 1]}, "`e`: 1 outcome is missing"),
+        ({"e": [2.0, float("nan"), 1.0]}, "`e`: 1 outcome is missing"),
+        ({"t": [701, 2, 3]}, "1 time lies beyond"),
     ],
 )
 def test_what_was_not_agreed_is_refused_without_quoting_it(changes: Any, words: str) -> None:

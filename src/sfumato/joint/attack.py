@@ -145,16 +145,11 @@ class Attacker:
         every_cell
             Judge the cells of all rows, however many there are.
         """
+        how = (nodes, only_recovery, every_cell)
         found = [
-            (
-                rows,
-                _attacked(
-                    published[rows], options, self.agreement, rounding, grid,
-                    nodes=nodes, only_recovery=only_recovery, every_cell=every_cell,
-                ),
-            )
+            (rows, _attacked(published[rows], options, self.agreement, rounding, grid, *how))
             for rows, options, grid in self._grids
-        ]  # fmt: skip
+        ]
         return found[0][1] if len(found) == 1 else _merged(found)
 
 
@@ -179,7 +174,6 @@ def _attacked(
     agreement: Agreement,
     rounding: float,
     grid: _Grid,
-    *,
     nodes: int,
     only_recovery: bool,
     every_cell: bool,
@@ -287,13 +281,23 @@ def _search(
     stop: tuple[int, int],
     nodes: int,
 ) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Per row: hits, whether the search was exhaustive, and for each column whether a hit differs.
+
+    A hit is a consistent row of the grid; it differs where it is not the truth.
+    """
     levels, rotation, places = grid.levels(order)
     truth = np.empty((len(centre), len(order)), dtype=np.int64)
     for s, g in enumerate(order):
         truth[:, s] = places[s][options[:, g]]
     targets = Targets(centre @ rotation, np.ascontiguousarray(centre), half, truth)
-    hits, exhaustive, differs = search_rows(levels, targets, Limits(avoid_truth, *stop, nodes))
-    by_column = np.empty_like(differs)
+    rows, (depth, size) = len(truth), levels.turned_low.shape
+    hits, exhaustive = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
+    differs, by_column = np.zeros((2, rows, depth), dtype=bool)
+    rest = np.empty((2, depth + 1, size))
+    room = Room(*rest, *np.empty((5, depth), dtype=np.int64), *np.empty((2, depth)))
+    reach = (half**2).sum(axis=1) * (1.0 + 1e-9)
+    limits = Limits(avoid_truth, *stop, nodes)
+    _search_rows(levels, targets, limits, room, reach, hits, exhaustive, differs)
     by_column[:, order] = differs
     return hits, exhaustive, by_column
 
@@ -483,23 +487,6 @@ class Room(NamedTuple):
     chosen: Array
     centre: Array
     truly: Array
-
-
-def search_rows(
-    levels: Levels, targets: Targets, limits: Limits
-) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Per row: hits, whether the search was exhaustive, and for each level whether a hit differs.
-
-    A hit is a consistent row of the grid; it differs where it is not the truth.
-    """
-    rows, (depth, size) = len(targets.truth), levels.turned_low.shape
-    hits, exhaustive = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
-    differs = np.zeros((rows, depth), dtype=bool)
-    rest = np.empty((2, depth + 1, size))
-    room = Room(*rest, *np.empty((5, depth), dtype=np.int64), *np.empty((2, depth)))
-    reach = (targets.half**2).sum(axis=1) * (1.0 + 1e-9)
-    _search_rows(levels, targets, limits, room, reach, hits, exhaustive, differs)
-    return hits, exhaustive, differs
 
 
 @bare

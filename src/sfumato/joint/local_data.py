@@ -115,25 +115,23 @@ def encode_outcome(
     assert outcome.event is not None
     time = _as_numbers(_cells(table, outcome.time, where), outcome.time, where)
     place = f"{where}, column `{outcome.time}`"
-    if np.isnan(time).any():
-        raise ColumnError(
-            f"{int(np.isnan(time).sum())} times are missing",
-            where=place,
-            remedy="Leave those rows out.",
-        )
-    if (time < 0).any() or not np.isfinite(time).all():
-        bad = int(((time < 0) | ~np.isfinite(time)).sum())
-        raise ColumnError(
-            f"{bad} times are negative or infinite",
-            where=place,
-            remedy="Correct them, or leave those rows out.",
-        )
-    if outcome.time_max is not None and (time > outcome.time_max).any():
-        raise ColumnError(
-            f"{int((time > outcome.time_max).sum())} times lie beyond the agreed maximum",
-            where=place,
-            remedy="Censor them there, or agree on a larger maximum.",
-        )
+    longest = math.inf if outcome.time_max is None else outcome.time_max
+    for bad, does, remedy in (
+        (np.isnan(time), "are missing", "Leave those rows out."),
+        (
+            (time < 0) | np.isinf(time),
+            "are negative or infinite",
+            "Correct them, or leave those rows out.",
+        ),
+        (
+            time > longest,
+            "lie beyond the agreed maximum",
+            "Censor them there, or agree on a larger maximum.",
+        ),
+    ):
+        if bad.any():
+            told = counted(int(bad.sum()), "time", does=does)
+            raise ColumnError(told, where=place, remedy=remedy)
     event = _happened(
         _cells(table, outcome.event, where), outcome.event, outcome.event_value, where
     )
@@ -177,7 +175,7 @@ def _known(cells: Any, name: str, where: str) -> NDArray[Any]:
     missing = sum(cell is None for cell in text)
     if missing:
         raise ColumnError(
-            f"{missing} outcomes are missing",
+            counted(missing, "outcome", does="are missing"),
             where=f"{where}, column `{name}`",
             remedy="Leave those rows out.",
         )
@@ -349,7 +347,7 @@ def local_rows(
     """
     import pyarrow as pa
 
-    from sfumato.tables import Table, table
+    from sfumato.tables.open import opened
 
     if isinstance(rows, pa.Table) and not renamed:
         return rows
@@ -357,15 +355,8 @@ def local_rows(
     wanted = list(agreement.names)
     if outcome:
         wanted += [name for name in (told.time, told.event, told.label) if name is not None]
-    opened = table(rows)
-    try:
-        names = opened.require([(renamed or {}).get(name, name) for name in wanted])
-        schema = pa.schema([(name, opened.column(name).type) for name in names])
-        batches = list(opened.batches(names))
-    finally:
-        if not isinstance(rows, Table):
-            opened.close()
-    found = pa.Table.from_batches(batches) if batches else schema.empty_table()
+    with opened(rows) as own:
+        found = own.select([(renamed or {}).get(name, name) for name in wanted]).to_arrow()
     return found.rename_columns(wanted)
 
 
@@ -590,23 +581,17 @@ def add_dose(
     """
     import pyarrow as pa
 
-    from sfumato.tables import Table, table
+    from sfumato.tables.open import opened
 
-    opened = table(source)
-    try:
-        if name in opened.columns:
+    with opened(source) as own:
+        if name in own.columns:
             raise ColumnError(
                 f"there is a column `{name}` already",
-                where=opened.name,
+                where=own.name,
                 remedy="Give the new one another name.",
             )
-        opened.require([total, per_fraction, days])
-        schema = pa.schema([(c, opened.column(c).type) for c in opened.columns])
-        batches = [batch.cast(schema) for batch in opened.batches(opened.columns)]
-        rows, where = pa.Table.from_batches(batches, schema), opened.name
-    finally:
-        if not isinstance(source, Table):
-            opened.close()
+        own.require([total, per_fraction, days])
+        rows, where = own.to_arrow(), own.name
     known = [_cells(rows, column, where) for column in (total, per_fraction, days)]
     there = np.logical_and.reduce([np.asarray(cells.is_valid()) for cells in known])
     whole, part, length = (

@@ -40,7 +40,7 @@ from sfumato.joint.local_data import (
     round_to,
     survived,
 )
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import bare, compiled
 from sfumato.results import Result
 
 __all__ = [
@@ -615,38 +615,38 @@ def concordant_pairs(rank, levels, dying, starts):  # type: ignore[no-untyped-de
     at the very time of a death count as having outlived it (Harrell).
     """
     tree = np.zeros(levels + 1, np.int64)
-    inside = 0
-    concordant = 0
-    discordant = 0
-    tied = 0
+    inside, concordant, discordant, tied = 0, 0, 0, 0
     for g in range(starts.shape[0] - 1):
         for i in range(starts[g], starts[g + 1]):
             if not dying[i]:
-                inside += 1
-                k = rank[i] + 1
-                while k <= levels:
-                    tree[k] += 1
-                    k += k & -k
+                inside += _count(tree, rank[i])
         for i in range(starts[g], starts[g + 1]):
             if dying[i]:
-                below = 0
-                k = rank[i]
-                while k > 0:
-                    below += tree[k]
-                    k -= k & -k
-                upto = 0
-                k = rank[i] + 1
-                while k > 0:
-                    upto += tree[k]
-                    k -= k & -k
+                below, upto = _below(tree, rank[i]), _below(tree, rank[i] + 1)
                 concordant += below
                 tied += upto - below
                 discordant += inside - upto
         for i in range(starts[g], starts[g + 1]):
             if dying[i]:
-                inside += 1
-                k = rank[i] + 1
-                while k <= levels:
-                    tree[k] += 1
-                    k += k & -k
+                inside += _count(tree, rank[i])
     return concordant, discordant, tied
+
+
+@bare
+def _count(tree, rank):  # type: ignore[no-untyped-def]
+    """Put one more rank into the tree."""
+    k = rank + 1
+    while k < tree.shape[0]:
+        tree[k] += 1
+        k += k & -k
+    return 1
+
+
+@bare
+def _below(tree, rank):  # type: ignore[no-untyped-def]
+    """How many in the tree are below a rank."""
+    found, k = 0, rank
+    while k > 0:
+        found += tree[k]
+        k -= k & -k
+    return found

@@ -567,9 +567,7 @@ class LocalTable:
     def __init__(
         self, rows: Any, columns: Sequence[str] | None, split: Split, max_values: int
     ) -> None:
-        import pyarrow as pa
-
-        from sfumato.tables import Table, table
+        from sfumato.tables.open import opened
 
         if split not in ("rows", "cells"):
             raise ParameterError(f"`{split}` is not a way to split", remedy="Use rows or cells.")
@@ -577,20 +575,13 @@ class LocalTable:
         self.max_values = max_values
         self.categories: dict[str, list[str]] = {}
         self._codes: dict[str, NDArray[np.int64]] = {}
-        opened = table(rows)
-        try:
-            names = opened.require(columns)
-            fields = [(name, opened.column(name).type) for name in names]
-            batches = list(opened.batches(names))
-        finally:
-            if not isinstance(rows, Table):
-                opened.close()
-        read = pa.Table.from_batches(batches) if batches else pa.schema(fields).empty_table()
+        with opened(rows) as own:
+            read = own.select(columns).to_arrow() if columns is not None else own.to_arrow()
         self.rows = read.num_rows
-        for name in names:
-            self._encode(name, read.column(name), max_values)
+        for name in read.column_names:
+            self._encode(name, read.column(name))
 
-    def _encode(self, name: str, cells: Any, max_values: int) -> None:
+    def _encode(self, name: str, cells: Any) -> None:
         encoded = cells.combine_chunks().dictionary_encode()
         values = [_text(value) for value in encoded.dictionary.to_pylist()]
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype("int64")
@@ -602,7 +593,7 @@ class LocalTable:
                 )
             codes[codes < 0] = len(values)
             values.append(MISSING)
-        if len(values) > max_values:
+        if len(values) > self.max_values:
             raise ColumnError(
                 f"column `{name}` has {len(values):,} different values",
                 remedy="Leave it out (-x), make it coarser, or raise --max-values (max_values=).",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Table",
+    "opened",
     "stream",
     "table",
 ]
@@ -253,6 +255,17 @@ class Opening:
         if self.columns is not None:
             opened = opened.select(self.columns)
         return opened.exclude(self.exclude) if self.exclude is not None else opened
+
+
+@contextmanager
+def opened(source: Any) -> Iterator[Table]:
+    """A source as a table, which is closed in the end unless somebody else had opened it."""
+    made = table(source)
+    try:
+        yield made
+    finally:
+        if not isinstance(source, Table):
+            made.close()
 
 
 def table(
