@@ -92,6 +92,14 @@ def test_intervals_in_words() -> None:
     assert both_signs.height == 2
 
 
+@pytest.mark.parametrize("how", [{"width": 90}, {"count": 2}, {"edges": [18_300]}, {"groups": 2}])
+def test_codes_of_a_dictionary_are_cut_as_their_values(how: dict[str, object]) -> None:
+    days = pa.array([datetime.date(2020, 1, 1), None, datetime.date(2021, 1, 5)])
+    make = equal_frequency if "groups" in how else intervals
+    plain, coded = (make(values, **how) for values in (days, days.dictionary_encode()))
+    assert coded.labels.equals(plain.labels)
+
+
 def test_equal_frequency_balances_rows() -> None:
     values = pa.array(range(100))
     counts = np.arange(100) + 1

@@ -21,7 +21,7 @@ from sfumato.errors import ColumnError, HierarchyError, ParameterError, did_you_
 from sfumato.files import appearing, read_text, require_folder
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.intervals import equal_frequency, intervals
-from sfumato.hierarchy.labels import STAR, as_text, star_beside
+from sfumato.hierarchy.labels import STAR, as_text, decoded, star_beside
 from sfumato.hierarchy.ranges import numbers
 from sfumato.hierarchy.tree import Tree
 from sfumato.wording import counted
@@ -55,9 +55,7 @@ def flat(values: pa.Array) -> Hierarchy:
     >>> flat(pa.array(["F", "M"])).levels()[1].to_pylist()
     ['*', '*']
     """
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    text = as_text(values.drop_null())
+    text = as_text(values).drop_null()
     return Hierarchy.from_levels([text, pa.repeat(star_beside(text.to_pylist()), len(text))])
 
 
@@ -122,9 +120,7 @@ def dates(values: pa.Array, levels: Sequence[str] = CALENDAR[1:], name: str = "d
             "levels of dates must be some of " + ", ".join(CALENDAR) + ", in this order",
             remedy="Write e.g. month,year.",
         )
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    values = values.drop_null()
+    values = decoded(values).drop_null()
     days = as_days(values)
     if days is None:
         raise ColumnError(
@@ -216,9 +212,7 @@ def neighbours(values: pa.Array, fanout: int = 2) -> Hierarchy:
     """
     if fanout < 2:
         raise ParameterError(f"groups of {fanout} never end", remedy="Give at least 2.")
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    values = values.drop_null()
+    values = decoded(values).drop_null()
     ordered = _text(values.take(pc.sort_indices(values)))
     sizes: list[list[int]] = []
     left = len(ordered)
@@ -230,9 +224,7 @@ def neighbours(values: pa.Array, fanout: int = 2) -> Hierarchy:
 
 
 def _text(values: pa.Array) -> list[str]:
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    text: list[str] = as_text(values.drop_null()).to_pylist()
+    text: list[str] = as_text(values).drop_null().to_pylist()
     return text
 
 
@@ -489,8 +481,7 @@ def infer(
     >>> infer("zip", pa.array(["02138", "02139", "10001"]))[1]
     'codes of 5 characters: masked from the right'
     """
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+    values = decoded(values)
     if counts is not None:
         counts = np.asarray(counts)[np.asarray(values.is_valid())]
     values = values.drop_null()
@@ -516,8 +507,7 @@ def _calendar(values: pa.Array, name: str) -> tuple[Hierarchy, str]:
     assert days is not None
     if values.cast(pa.string()).equals(days.cast(pa.string())):
         return dates(values, name=name), "dates: month, quarter, year, decade"
-    levels = ("day", "month", "quarter", "year", "decade")
-    return dates(values, levels, name=name), "times: day, month, quarter, year, decade"
+    return dates(values, CALENDAR, name=name), "times: day, month, quarter, year, decade"
 
 
 def _number(name: str, values: pa.Array, counts: Any, k: int) -> tuple[Hierarchy, str]:

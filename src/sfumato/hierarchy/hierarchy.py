@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError, did_you_mean
-from sfumato.hierarchy.labels import Published, as_text
+from sfumato.hierarchy.labels import Published, as_text, decoded, different_texts, null_code
 from sfumato.hierarchy.tree import Array, Tree, join_table, lowest_common_ancestors
 from sfumato.kernels import group_spans
 from sfumato.results import Result
@@ -67,8 +67,7 @@ class EncodedHierarchy:
         self.name = name
         self._labels = labels
         self._join_table: Array | None = None
-        nulls = np.flatnonzero(np.asarray(values.is_null()))
-        self.null_code: int | None = int(nulls[0]) if len(nulls) else None
+        self.null_code = null_code(values)
         self.size = tree.size
         self.nodes = tree.nodes
         self.root = tree.root
@@ -141,10 +140,7 @@ class EncodedHierarchy:
         A label on several levels means the one that covers most, the cautious reading. A null is
         the null leaf where the column had nulls, else a suppressed cell: the root. So is ``*``.
         """
-        if isinstance(labels, pa.ChunkedArray):
-            labels = labels.combine_chunks()
-        labels = as_text(labels)
-        distinct = labels.dictionary_encode(null_encoding="encode")
+        distinct = different_texts(labels)
         known = self._labels[::-1]  # from the root downward: the first match covers most
         found = np.asarray(
             pc.index_in(distinct.dictionary, value_set=known, skip_nulls=True).fill_null(-1)
@@ -316,8 +312,7 @@ class Hierarchy:
         HierarchyError
             If a value of the column is not a leaf.
         """
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
+        values = decoded(values)
         leaf = self._find_leaves(values)
         is_null = np.asarray(values.is_null())
         missing = int(((leaf < 0) & ~is_null).sum())

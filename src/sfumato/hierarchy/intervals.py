@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy.ends import FINEST, SITTING, Ends, resolution, round_ends
 from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.hierarchy.labels import as_text
+from sfumato.hierarchy.labels import as_text, decoded
 from sfumato.hierarchy.ranges import numbers
 from sfumato.hierarchy.tree import Array
 
@@ -71,6 +71,7 @@ def intervals(
             remedy=f"Give one, e.g. {spell('width', 5)}.",
         )
     _refuse_fanout(fanout)
+    values = decoded(values)
     points, kept = _points(values, name)
     finite = points[np.isfinite(points)]
     if edges is not None:
@@ -127,6 +128,7 @@ def equal_frequency(
     if groups < 1:
         raise ParameterError(f"{groups} groups are not possible", remedy="Give at least 1.")
     _refuse_fanout(fanout)
+    values = decoded(values)
     weight = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=float)
     points, kept = _points(values, name)
     weight = weight[np.asarray(values.is_valid())]
@@ -330,22 +332,14 @@ def _interval(low: str, high: str) -> str:
 
 def _points(values: pa.Array, name: str) -> tuple[Array, pa.Array]:
     """The values without nulls, as numbers and as text."""
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
     values = values.drop_null()
     return numbers(values, name), as_text(values)
 
 
 def _labels(points: Array, cuts: Array, kind: pa.DataType) -> pa.Array:
     """Label of the interval that each point lies in; null for what is no finite number."""
-    texts = []
-    for low, high in pairwise(cuts):
-        if low == -np.inf:
-            texts.append(f"< {_text(high, kind)}")
-        elif high == np.inf:
-            texts.append(f">= {_text(low, kind)}")
-        else:
-            texts.append(f"[{_text(low, kind)}, {_text(high, kind)})")
+    ends = [_text(cut, kind) if np.isfinite(cut) else "" for cut in cuts]
+    texts = [_interval(low, high) for low, high in pairwise(ends)]
     at = np.clip(np.searchsorted(cuts, points, "right") - 1, 0, len(texts) - 1)
     return pa.array(texts, type=pa.string()).take(pa.array(at, mask=~np.isfinite(points)))
 

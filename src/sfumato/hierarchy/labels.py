@@ -27,7 +27,10 @@ __all__ = [
     "ValueSets",
     "as_text",
     "braces_around",
+    "decoded",
+    "different_texts",
     "mark_of",
+    "null_code",
     "read_interval",
     "same_texts",
     "set_members",
@@ -50,9 +53,8 @@ def as_text(values: pa.Array) -> pa.Array:
     >>> as_text(pa.array([b"\\xff"])).to_pylist()
     ['ff']
     """
+    values = decoded(values)
     kind = values.type
-    if pa.types.is_dictionary(kind):
-        return as_text(values.cast(kind.value_type))
     if (
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
@@ -64,6 +66,25 @@ def as_text(values: pa.Array) -> pa.Array:
     if pa.types.is_float16(kind):
         values = values.cast(pa.float32())
     return values.cast(pa.string())
+
+
+def decoded(values: pa.Array) -> pa.Array:
+    """The values themselves, where they are codes of a dictionary."""
+    kind = values.type
+    return values.cast(kind.value_type) if pa.types.is_dictionary(kind) else values
+
+
+def different_texts(labels: pa.Array) -> pa.DictionaryArray:
+    """Labels of a release as text, each of them once, null among them."""
+    if isinstance(labels, pa.ChunkedArray):
+        labels = labels.combine_chunks()
+    return as_text(labels).dictionary_encode(null_encoding="encode")
+
+
+def null_code(values: pa.Array) -> int | None:
+    """Where the null stands among distinct values; None where there is none."""
+    at = pc.index(values.is_null(), True).as_py()
+    return None if at < 0 else int(at)
 
 
 def same_texts(one: pa.Array, other: pa.Array) -> pa.Array:
@@ -392,16 +413,13 @@ class ValueSets:
     kind: Literal["sets"] = "sets"
 
     def __init__(self, values: pa.Array, name: str) -> None:
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        self.values = values
+        self.values = values = decoded(values)
         self.name = name
         self.size = len(values)
         self._text: list[str | None] = as_text(values).to_pylist()
         self.everything = star_beside(self._text)
         self.braces = 1 + max((braces_around(text) for text in self._text if text), default=0)
-        nulls = np.flatnonzero(np.asarray(values.is_null()))
-        self.null_code: int | None = int(nulls[0]) if len(nulls) else None
+        self.null_code = null_code(values)
 
     def __repr__(self) -> str:
         return f"ValueSets(column `{self.name}`, {self.size} values)"
@@ -428,9 +446,7 @@ class ValueSets:
 
     def read(self, labels: pa.Array) -> tuple[Array, Array]:
         """The set that each label of a release means, as offsets and members."""
-        if isinstance(labels, pa.ChunkedArray):
-            labels = labels.combine_chunks()
-        distinct = as_text(labels).dictionary_encode(null_encoding="encode")
+        distinct = different_texts(labels)
         code_of = {text: code for code, text in enumerate(self._text)}
         sets = [self._read(text, code_of) for text in distinct.dictionary.to_pylist()]
         unknown = sum(not codes for codes in sets)

@@ -18,7 +18,15 @@ from sfumato.engines.encoding import stored_cells, valid_cells
 from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends
-from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
+from sfumato.hierarchy.labels import (
+    Interval,
+    Published,
+    as_text,
+    decoded,
+    different_texts,
+    null_code,
+    read_interval,
+)
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import class_ids, group_spans, representatives
 
@@ -76,8 +84,7 @@ class Ranges:
     kind: Literal["ranges"] = "ranges"
 
     def __init__(self, values: pa.Array, name: str, held: Any = None, k: int = 0) -> None:
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
+        values = decoded(values)
         points = numbers(values, name)
         finite = np.isfinite(points)
         on_line = np.asarray(pc.sort_indices(values))
@@ -96,8 +103,7 @@ class Ranges:
                 where=f"column `{name}`",
                 remedy="Give the column a hierarchy.",
             )
-        nulls = np.flatnonzero(np.asarray(values.is_null()))
-        self.null_code: int | None = int(nulls[0]) if len(nulls) else None
+        self.null_code = null_code(values)
         self.widest = math.inf
         self.intervals: Array | None = None
         self.ends: Ends | None = None
@@ -242,9 +248,7 @@ class Ranges:
 
     def read(self, labels: pa.Array) -> tuple[Array, Array]:
         """The ranks that each label of a release spans."""
-        if isinstance(labels, pa.ChunkedArray):
-            labels = labels.combine_chunks()
-        distinct = as_text(labels).dictionary_encode(null_encoding="encode")
+        distinct = different_texts(labels)
         entries = [self.span(text) for text in distinct.dictionary.to_pylist()]
         unknown = sum(entry is None or entry[1] < entry[0] for entry in entries)
         if unknown:
