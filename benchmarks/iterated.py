@@ -30,10 +30,10 @@ import sfumato as sf
 from benchmarks.iteration import iterated
 from benchmarks.recoding import put
 from benchmarks.runner import cache_folder, compile_first, measure, report
-from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, group_view
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.verb import solver
 from sfumato.budget import Budget, Clock, parse_time
 from sfumato.hierarchy import read_folder
 from sfumato.utility import certainty_penalty

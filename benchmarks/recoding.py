@@ -40,10 +40,10 @@ from benchmarks.runner import (
     peer_environment,
     report,
 )
-from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, group_view
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.verb import solver
 from sfumato.budget import Budget
 from sfumato.hierarchy import EncodedHierarchy, Ranges, read_folder
 from sfumato.utility import View, certainty_penalty

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import sfumato as sf
+from sfumato.anonymization.in_parts import planned_in_parts
 from sfumato.anonymization.request import Request
-from sfumato.anonymization.verb import release_in_parts
 from sfumato.budget import Budget
 from sfumato.engines.recoding import Parted, Work
 from sfumato.release import publish
@@ -28,7 +28,7 @@ QI = ["age", "height"]
 
 def write_parts(source: str, output: str, engine: str | None, moment: str, reached: Any) -> None:
     """Anonymize persons in parts, and wait at a moment until somebody kills this process."""
-    from sfumato.anonymization.verb import PartSolver
+    from sfumato.anonymization.in_parts import PartSolver
     from sfumato.release.anonymity import Anonymity
 
     kind, name = {
@@ -66,7 +66,7 @@ def write_parts_by_spark(source: str, output: str, moment: str, reached: Any) ->
     table = sf.table(spark.read.parquet(source))
     asked = {"qi": QI, "k": 4, "person": "patient", "parts": 4}
     request = Request.of(asked).opened(table)
-    plan = release_in_parts(table, request, 4, Budget())
+    plan = planned_in_parts(table, request, 4, Budget())
     assert isinstance(plan.mapping, Parted)
     if moment == "solving":
         plan = replace(

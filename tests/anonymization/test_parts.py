@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.anonymization import in_parts as solving
 from sfumato.anonymization import parting
-from sfumato.anonymization import verb as solving
 from sfumato.anonymization.parting import Whole, merged, merged_into, parts_of, plan_parts
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget

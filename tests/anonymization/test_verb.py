@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.pipeline import components, solve
 from sfumato.anonymization.problem import group_view, piece_view
 from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.verb import components, solve
 from sfumato.errors import ColumnError, HierarchyError, ParameterError, PromiseError
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy import DistinctDiversity, KAnonymity

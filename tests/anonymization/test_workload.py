@@ -128,9 +128,9 @@ def test_a_release_answers_its_workload_better():
     asked = {"qi": ["a", "b", "c"], "k": 20}
     aware = sf.anonymize(table, workload=queries, **asked)
     # the plain release is asked the same queries, but does not know them
-    from sfumato.anonymization.pipeline import solve
     from sfumato.anonymization.problem import piece_view
     from sfumato.anonymization.request import Request
+    from sfumato.anonymization.verb import solve
     from sfumato.utility import answer_workload
 
     opened = sf.table(table)

@@ -18,8 +18,8 @@ import pytest
 import killed_writer
 import sfumato as sf
 from cli_tools import forks
+from sfumato.anonymization.in_parts import planned_in_parts
 from sfumato.anonymization.request import Request
-from sfumato.anonymization.verb import release_in_parts
 from sfumato.budget import Budget
 from sfumato.engines.recoding import Parted, Work
 from sfumato.errors import EngineError
@@ -123,7 +123,7 @@ def dying(work: Work, die: Any, at: int) -> Work:
 
 def planned(table: Table, die: Any) -> Any:
     """A release that will die once while its parts are solved."""
-    plan = release_in_parts(table, Request.of({**ASKED, "parts": 4}).opened(table), 4, Budget())
+    plan = planned_in_parts(table, Request.of({**ASKED, "parts": 4}).opened(table), 4, Budget())
     assert isinstance(plan.mapping, Parted)
     return replace(plan, mapping=replace(plan.mapping, work=dying(plan.mapping.work, die, 2)))
 

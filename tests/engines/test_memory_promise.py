@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.anonymization import verb
+from sfumato.anonymization import in_parts
 from sfumato.anonymization.request import Request
 from sfumato.columns.persons import Persons
 from sfumato.engines.encoding import _Dictionaries
@@ -699,7 +699,7 @@ def test_k_map_that_does_not_fit_is_solved_in_parts(
     asked = {"qi": QI.split(","), "k_map": 5, "population": rows}
     with pytest.raises(EngineError, match="solving it in parts takes at least 384 MiB"):
         sf.anonymize(rows, **asked, budget=sf.Budget(memory=2 << 20))
-    monkeypatch.setattr(verb, "LEAST_OF_PARTS", 1 << 20)
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
     made = sf.anonymize(rows, **asked, budget=sf.Budget(memory=2 << 20))
     assert made.verified
     assert made.details["in_parts"]["parts"] > 1

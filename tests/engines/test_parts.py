@@ -15,7 +15,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
-from sfumato.anonymization import verb as solving
+from sfumato.anonymization import in_parts as solving
 from sfumato.columns import persons as named_persons
 from sfumato.engines.protocol import Engine, asks_sql
 from sfumato.errors import ColumnError, ParameterError

@@ -30,7 +30,7 @@ class Method:
         Whether every column must have a hierarchy; missing ones are then inferred.
     blurs
         Whether it blurs any number of columns group by group, so that sets of quasi-identifiers
-        with common columns can be solved in two stages (see `pipeline`).
+        with common columns can be solved in two stages (see `several_sets`).
     judges_sets
         Whether it judges each of several sets of quasi-identifiers itself.
     parts

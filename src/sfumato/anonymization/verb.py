@@ -1,103 +1,72 @@
-"""Anonymize a table: from the request to a verified release, as a whole or part by part.
+"""Anonymize a table: from the request to a verified release.
 
-A table whose combinations do not fit one machine is solved in parts:
+Sets of quasi-identifiers without a common column are anonymized one by one: each blurs only its own
+columns, so neither pays for the other. Only where nothing else is possible sets are solved as their
+union: whatever holds for the classes of a union holds for the classes of each of its parts, since
+those are unions of classes and all models are monotone. The result says how it was.
 
-1. **Plan.** A seeded sample and the values of each column give a coarse tree of cuts, Mondrian's
-   first levels: each part expects so many rows that a worker can hold them, and far more than k.
-2. **Count.** One pass counts the rows of each part, and what each holds of the sensitive columns.
-   Parts that do not satisfy the rules by themselves are merged with their neighbours.
-3. **Solve.** The rows of a part go to one worker, any method solves them in the codes, shapes and
-   rules of the whole table, and its new cells are written at once.
-4. **Verify** by other code, as ever: what holds in every part holds in the whole, because all
-   models are monotone; what compares classes with the released rows is measured on those.
-
-The same seed gives the same parts and the same release, whatever the number of workers.
+What a plain table does not need lies beside: tables that are solved in parts (`in_parts`), sets
+that share columns (`several_sets`), and groups of an earlier release (`earlier_groups`).
 """
 
 from __future__ import annotations
 
 import json
-import math
-import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import pyarrow as pa
 
-from sfumato.anonymization.actions import pseudonym_step
-from sfumato.anonymization.costs import PartCosts, costs_of_parts, touched_rows
-from sfumato.anonymization.methods import mondrian
-from sfumato.anonymization.numbers_as import as_read, bound_names, type_of_bounds
-from sfumato.anonymization.parting import (
-    Crowd,
-    Whole,
-    database,
-    indices,
-    merged,
-    merged_into,
-    others_of,
-    parts_of,
-    plan_parts,
-)
-from sfumato.anonymization.persons import entries_of_persons
-from sfumato.anonymization.pipeline import components, released, solve, stay_within
 from sfumato.anonymization.preparing import (
-    of_type,
     prepare,
     refuse_named,
-    require_people,
+    with_people,
     without_names,
+    without_people,
 )
-from sfumato.anonymization.problem import Problem, Solution, nothing_left
-from sfumato.anonymization.releasing import (
-    all_actions,
-    as_released,
-    far_ends,
-    label_warnings,
-    promises_of,
-    release_of,
-    require_new_names,
-    step_of,
+from sfumato.anonymization.problem import (
+    KeptGroups,
+    Problem,
+    Solution,
+    grouped,
+    largest_sets,
+    lifted,
+    nothing_left,
+    only,
+    releasable,
 )
+from sfumato.anonymization.registry import METHODS
+from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
-from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads, within_budget
-from sfumato.engines.encoding import codes_among, codes_of_table
-from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import CELL_BYTES, ClassSizes, asks_sql
-from sfumato.engines.recoding import Others, Parted, Parting, Recoding, Worked
-from sfumato.engines.spool import PrivateFolder
-from sfumato.errors import EngineError, ParameterError, spell
+from sfumato.budget import Budget, within_budget
+from sfumato.engines.protocol import asks_sql
+from sfumato.errors import PromiseError, spell
 from sfumato.fields import declares
-from sfumato.hierarchy import Published
-from sfumato.hierarchy.tree import Array
-from sfumato.kernels import group_distinct, group_rows, size_histogram
 from sfumato.keyfiles import names_same
-from sfumato.privacy import Rules, with_crowd
+from sfumato.privacy import compares
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path, check_place
-from sfumato.risks import Risk
 from sfumato.tables import Table, table
-from sfumato.tables.columnar import ArrowSource
 from sfumato.tables.open import refuse_too_wide, roomy
 from sfumato.tables.source import is_pandas, is_polars
-from sfumato.utility import certainty_penalty
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from sfumato.engines.sql_engine import SQLEngine
+    from sfumato.anonymization.parting import Whole
 
 __all__ = [
-    "PartSolver",
     "anonymize",
+    "components",
     "earlier_releases",
-    "parts_for",
-    "refuse_too_large",
-    "release_in_parts",
-    "solve_in_parts",
+    "released",
+    "rows_and_people",
+    "solve",
+    "solver",
+    "stay_within",
 ]
 
 SOLVED_CELL_BYTES = 56
@@ -159,24 +128,20 @@ def anonymize(
         request = request.opened(opened, budget)
         opened = _with_room(opened, request, budget)
         refuse_too_wide(opened, writing=True)
-        refuse_too_large(opened, request, budget)
+        if budget.memory is not None:
+            from sfumato.anonymization.in_parts import refuse_too_large
+
+            refuse_too_large(opened, request, budget, budget.memory)
         if asks_sql(opened.engine) and opened.rows > WORTH_COUNTING:
             opened.engine.count_values(opened.columns, request.seed, budget)
         check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
         named = refuse_named(opened, request, budget)
-        coded = opened.engine.capabilities.coded
-        parts = None
-        if request.parts is not None or not coded:
-            parts = parts_for(opened, request, budget)
-        if parts is None:
-            release = release_of(opened, request, solve(opened, request, budget), named)
-        elif coded:
-            release = release_of(
-                opened, request, solve_in_parts(opened, request, parts, budget), named
-            )
+        if request.parts is not None or not opened.engine.capabilities.coded:
+            from sfumato.anonymization.in_parts import release_in_parts
+
+            release = release_in_parts(opened, request, named, budget)
         else:
-            release = release_in_parts(opened, request, parts, budget)
-            release = replace(release, warnings=(*named, *release.warnings))
+            release = release_of(opened, request, solve(opened, request, budget), named)
         if is_pandas(source):
             touched = [name for name, action in release.column_actions.items() if action != "kept"]
             release = replace(release, frame=without_names(source, touched, request.seed))
@@ -210,10 +175,10 @@ def _one_moment(opened: Table) -> Iterator[None]:
 def _with_room(opened: Table, request: Request, budget: Budget) -> Table:
     """The table, out of core where a solution of all of its rows would not fit the memory."""
     read = len(request.qi_columns) + len(request.sensitive) + (1 if request.person is None else 3)
-    return roomy(opened, SOLVED_CELL_BYTES * _rows_and_people(opened, request) * read, budget)
+    return roomy(opened, SOLVED_CELL_BYTES * rows_and_people(opened, request) * read, budget)
 
 
-def _rows_and_people(opened: Table, request: Request) -> int:
+def rows_and_people(opened: Table, request: Request) -> int:
     """Rows that are solved: those of the table, and of a population in which people are found."""
     return opened.rows + (0 if request.population is None else request.population.rows)
 
@@ -243,642 +208,175 @@ def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
 
 WORTH_COUNTING = 200_000
 """Rows from which on a look at some of them tells which columns are counted together."""
-ENOUGH_BYTES = 1 << 30
-"""Memory for combinations where nobody named a limit."""
-WORKER_BYTES = 1 << 28
-"""Memory without which one part more is not worked on at the same time."""
-LEAST_OF_PARTS = 384 << 20
-"""Memory that is needed to solve a table in parts, however small they are."""
-PART_ROWS = 500_000
-"""Rows of a part at most, whatever the memory."""
-SAMPLE_ROWS = 100_000
-"""Rows that the cuts are planned from."""
-WORTH_JOINING = 0.25
-"""Share of combinations among rows up to which joining a recoding beats moving rows."""
-MOST_SENT = 1 << 20
-"""People of a population that is elsewhere who are sent to where parts are solved."""
-LEAST_ROWS = 4
-"""A part expects at least so many times k rows."""
 
 
-def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
-    """In how many parts a request is to be solved; None where it is solved as a whole.
+Sets = tuple[tuple[str, ...], ...]
 
-    A database would join rows with their combinations. Once nearly every row is a combination of
-    its own, rows are moved instead: as one part if they fit.
+
+AGAIN = 20
+"""How often a method may leave out more rows before its last answer is taken."""
+
+
+def components(sets: Sets) -> list[Sets]:
+    """Sets grouped so that those in different groups share no column.
+
+    Examples
+    --------
+    >>> components((("age", "sex"), ("zip",), ("sex", "job")))
+    [(('age', 'sex'), ('sex', 'job')), (('zip',),)]
     """
-    if request.parts is not None:
-        _refuse_what_is_whole(table, request)
-        return int(request.parts)
-    able = table.engine.capabilities
-    if _whole_because(table, request) is not None or not able.replayable:
-        return None
-    rows, row = _rows_and_people(table, request), _bytes_a_row(request)
-    memory = budget.memory or ENOUGH_BYTES
-    if rows * row <= memory // 8:
-        return None
-    columns = (*request.qi_columns, *request.sensitive)
-    combinations = _combinations(table, columns, request.seed)
-    if request.population is not None:
-        combinations += _combinations(request.population, request.qi_columns, request.seed)
-    fits = combinations * row <= memory and budget.holds(combinations * row)
-    if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
-        return None
-    if not able.remote:
-        _refuse_too_little(table, budget)
-    return _power_of_two(-(-rows // _most_rows(request, budget)))
+    groups: list[list[tuple[str, ...]]] = []
+    for names in sets:
+        touched = [g for g in groups if any(set(names) & set(other) for other in g)]
+        joined = [other for g in touched for other in g] + [names]
+        at = groups.index(touched[0]) if touched else len(groups)
+        groups = [g for g in groups if g not in touched]
+        groups.insert(at, joined)
+    return [tuple(group) for group in groups]
 
 
-def refuse_too_large(table: Table, request: Request, budget: Budget) -> None:
-    """Refuse what is solved as a whole and would not fit the memory, before it starts."""
-    reason = _whole_because(table, request)
-    if reason is None or budget.memory is None:
-        return
-    columns = (*request.qi_columns, *request.sensitive)
-    asked = [(table, columns if request.person is None else (*columns, request.person))]
-    if request.population is not None:
-        asked.append((request.population, request.qi_columns))
-    asked = [(one, names) for one, names in asked if one.engine.capabilities.replayable]
-    row = CELL_BYTES * (len(asked[0][1]) + 1) if asked else 0
-    if budget.holds(row * sum(one.rows for one, _ in asked)):
-        return
-    about = [_combinations(one, names, request.seed) for one, names in asked]
-    if not budget.holds(row * sum(about)):  # there may not even be as many as a sample suggests
-        most = (_at_most(one, names, budget) for one, names in asked)
-        about = list(map(min, about, most))
-    needed = row * sum(about)
-    if not budget.holds(needed):
-        raise EngineError(
-            f"this takes about {(needed + PROGRAM_MEMORY) >> 20:,} MiB, more than the "
-            f"{budget.memory >> 20:,} MiB allowed, and cannot be solved in parts: {reason}",
-            where=table.name,
-            remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}), or choose fewer "
-            "quasi-identifiers.",
-        )
+def solve(
+    table: Table, request: Request, budget: Budget, whole: Whole | None = None
+) -> list[Solution]:
+    """Solve an opened request, set by set where that is possible.
 
-
-def _refuse_too_little(table: Table, budget: Budget) -> None:
-    """Refuse a limit that parts, which are read, solved and written one by one, would exceed."""
-    if budget.memory is not None and budget.memory < LEAST_OF_PARTS:
-        raise EngineError(
-            f"the table does not fit into {budget.memory >> 20:,} MiB as a whole, and solving it "
-            f"in parts takes at least {LEAST_OF_PARTS >> 20:,} MiB",
-            where=table.name,
-            remedy=f"Allow more memory (e.g. {spell('memory', '512MB')}).",
-        )
-
-
-def _power_of_two(parts: int) -> int:
-    """At least so many parts, made by halving: Mondrian halves, and would end in other groups."""
-    return 1 << max(0, parts - 1).bit_length()
-
-
-def _bytes_a_row(request: Request) -> int:
-    return CELL_BYTES * (len(request.qi_columns) + len(request.sensitive) + 1)
-
-
-def _workers(budget: Budget) -> int:
-    """Parts that are solved at the same time: as many as there are cores and memory for."""
-    most = (budget.memory or ENOUGH_BYTES) // WORKER_BYTES
-    return max(1, min(usable_threads(budget.threads), most))
-
-
-def _most_rows(request: Request, budget: Budget) -> int:
-    """Rows that a worker can hold; most of the memory is for what brings and writes them."""
-    memory = (budget.memory or ENOUGH_BYTES) // 4 // _workers(budget)
-    return min(PART_ROWS, max(1000, memory // _bytes_a_row(request)))
-
-
-def _whole_because(table: Table, request: Request) -> str | None:
-    """Why a request is solved as a whole; None where it can be solved in parts."""
-    if request.population is not None:
-        if not request.population.engine.capabilities.replayable:
-            return "the people of the population pass by once"
-        if _too_far(table, request.population):
-            return (
-                f"the population has {request.population.rows:,} people, and where the table is "
-                f"at most {MOST_SENT:,} are sent"
-            )
+    A row is released only if no solution suppresses it. Where rows are suppressed for one set, the
+    classes of another would lose rows, so then all sets are solved as one. With `whole` the table
+    is one part of a larger one.
+    """
     if request.linkable:
-        return "histories are looked at as a whole"
-    if request.shift_dates:
-        return "dates are moved before the table is cut"
-    if request.person is not None and any(name in request.actions for name in request.sensitive):
-        return "persons are counted after actions on sensitive columns"
-    if request.chosen.judges_sets:
-        return f"method `{request.method}` treats the whole table alike"
-    if request.missing != "value":
-        return "rows with missing values are looked at together"
-    if request.recoding is not None:
-        return "groups of an earlier release are kept for the whole table"
-    return None
-
-
-def _too_far(table: Table, population: Table) -> bool:
-    """Whether parts are solved where a population neither is nor is sent to."""
-    engine = table.engine
-    if not (asks_sql(engine) and engine.capabilities.runs_work):
-        return False
-    return not engine.shares(population.engine) and population.rows > MOST_SENT
-
-
-def _refuse_what_is_whole(table: Table, request: Request) -> None:
-    if request.parts < 1:
-        raise ParameterError(f"parts = {request.parts} is not possible", remedy="Give 1 or more.")
-    reason = _whole_because(table, request)
-    if reason is not None:
-        raise ParameterError(
-            f"this cannot be solved in parts: {reason}",
-            remedy="Open the population in the session that the table is in, or leave out "
-            f"{spell('parts', request.parts)}."
-            if request.population is not None and _too_far(table, request.population)
-            else f"Leave out {spell('parts', request.parts)}.",
-        )
-
-
-def _combinations(table: Table, columns: Sequence[str], seed: int) -> int:
-    """About how many combinations there are, from a sample.
-
-    The share of a sample's rows that are alone in it is the chance that the next row shows a
-    combination not seen yet (Good 1953); the more rows were seen, the smaller that chance.
-    """
-    sample = codes_of_table(table.sample(20_000, tuple(dict.fromkeys(columns)), seed))
-    sizes = ClassSizes(*size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries))
-    return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
-
-
-def _at_most(table: Table, columns: Sequence[str], budget: Budget) -> int:
-    """As many combinations as the values of the columns could have."""
-    return math.prod(table.class_sizes([name], budget=budget).classes for name in set(columns))
-
-
-@dataclass(frozen=True, eq=False)
-class PartSolver:
-    """Solves the rows of one part, wherever it is called; see `Parted.work`."""
-
-    request: Request
-    whole: Whole
-    seconds: float | None = None
-    crowd: Crowd | None = None
-    folder: PrivateFolder | None = None
-    """Where the people are, for as long as they are needed."""
-
-    @limited(1)
-    def __call__(self, rows: pa.Table, people: pa.Table | None = None) -> Worked:
-        """New cells of the rows, in their order; other parts have the other cores.
-
-        The people of a population come along, or are where the crowd is.
-        """
-        budget = Budget(seconds=self.seconds, threads=1)
-        whole = self.whole
-        if self.crowd is not None:
-            people = self.crowd.beside(rows)
-        if people is not None:
-            whole = replace(whole, people=codes_of_table(people))
-        rows = self._changed(rows)
-        engine = MemoryEngine(ArrowSource(rows, "a part of the table"), threads=1)
-        table = Table(engine)
-        request = self.request
-        solutions = solve(table, request, budget, whole)
-        steps = [step_of(solution, request) for solution in solutions]
-        written = {name for step in steps for name in step.cells}
-        if request.key is not None:
-            steps += [pseudonym_step(table, n, request.key_of(n)) for n in request.replaced]
-        cells, keep = engine.recoded(Recoding(tuple(steps)))
-        for name in self.whole.changed:
-            if name not in written:
-                cells = cells.append_column(name, rows.column(name))
-        if request.person is not None:
-            cells = cells.append_column(request.person, rows.column(request.person))
-        read = [as_read(solution, request.shows) for solution in solutions]
-        touched = [touched_rows(solution, request.shows) for solution in solutions]
-        costs = PartCosts.of(read, whole.counts, whole.rows, whole.open, touched)
-        counts = {n: rows for n, rows in self.whole.counts.items() if n not in self.whole.open}
-        warned = [*label_warnings(solutions), *far_ends(solutions, request, counts)]
-        told = {
-            "costs": costs,
-            "rows": rows.num_rows,
-            "stopped_by": next((s.stopped_by for s in solutions if s.stopped_by), None),
-            "warnings": [*warned, *(w for s in solutions for w in s.warnings)],
-        }
-        return Worked(cells, keep, pickle.dumps(told))
-
-    def _changed(self, rows: pa.Table) -> pa.Table:
-        """The rows with the values that actions give them."""
-        for name, (old, new) in self.whole.changed.items():
-            own = codes_of_table(rows.select([name]))
-            taken = codes_among(own.values[0], old)[own.arrays[0]]
-            at = rows.column_names.index(name)
-            rows = rows.set_column(at, name, new.take(indices(taken)))
-        return rows
-
-
-def release_in_parts(table: Table, request: Request, parts: int, budget: Budget) -> Release:
-    """The release of a table that is solved part by part while it is written, not yet written."""
-    whole = Whole.of(table, request, budget)
-    budget.progress("planning parts")
-    sample, least = _sampled(table, request, whole, min(SAMPLE_ROWS, _most_rows(request, budget)))
-    parting = plan_parts(sample, whole, request, parts, least)
-    crowd, folder, others, people = None, None, None, None
-    if request.population is not None and table.engine.capabilities.runs_work:
-        others = others_of(request, table)
-        people = _others_of_parts(database(table), parting, others, budget)
-    elif request.population is not None:
-        budget.progress("dealing the population to parts")
-        folder = PrivateFolder()
-        crowd = Crowd.of(request, table, parting, folder.path / "people.arrow")
-        people = crowd.counts
-    parting, into = _checked(database(table), parting, request, whole, budget, people)
-    if crowd is not None:
-        crowd = replace(crowd, into=into)
-    workers = min(_workers(budget), parting.parts)
-    seconds = None
-    if budget.seconds is not None:
-        seconds = budget.remaining * workers / parting.parts
-    reads = _reads(table, request)
-    values = {name: value for name, value in request.values.items() if name != "population"}
-    own = replace(request, asked={}, values=values)
-    solver = PartSolver(own, whole, seconds)
-    written = _written(table, solver, reads)
-    solver = replace(solver, crowd=crowd, folder=folder)
-    hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
-    drop = (*request.dropped, *hidden)
-    parted, qi = as_released(request, written)
-    require_new_names(set(written) - set(reads), table)
-    planned = {
-        "parts": parting.parts,
-        "parts_asked": parts,
-        "sample": sample.num_rows,
-        **_cut_cost(sample, parting, request, whole),
-    }
-    cut = frozenset(one.column for one in parting.cuts)
-    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred, cut)
-    recoding = Parted(
-        parting,
-        reads,
-        written,
-        solver,
-        (*drop, *parted),
-        workers,
-        request.person,
-        whole.persons is not None,
-        told,
-        others,
-    )
-    return Release(
-        method=request.method,
-        asked=request.asked,
-        qi=qi,
-        rows=whole.rows,
-        promises=promises_of(request, qi, drop),
-        seed=request.seed,
-        source=table,
-        mapping=recoding,
-    )
-
-
-def solve_in_parts(table: Table, request: Request, parts: int, budget: Budget) -> list[Solution]:
-    """Solve a request on rows that are held here, part by part on all cores."""
-    whole = Whole.of(table, request, budget)
-    sample, least = _sampled(table, request, whole, SAMPLE_ROWS)
-
-    def in_parts(one: tuple[tuple[str, ...], ...]) -> Solution:
-        parting = plan_parts(sample, whole, request.about(one), parts, least)
-        return _in_parts(table, request, one, parting, parts, budget)
-
-    sets = components(request.qi)
-    solved = [in_parts(one) for one in sets]
-    if len(sets) > 1 and any((one.groups < 0).any() for one in solved):
-        solved = [in_parts(request.qi)]
+        return [_linked(table, request, budget)]
+    parts = components(request.qi)
+    solved = [_solved(table, request, sets, budget, whole) for sets in parts]
+    if len(parts) > 1 and any((part.groups < 0).any() for part in solved):
+        solved = [_solved(table, request, request.qi, budget, whole)]
     return solved
 
 
-def _sampled(table: Table, request: Request, whole: Whole, drawn: int) -> tuple[pa.Table, int]:
-    """Rows that the cuts are planned from, and how many of them a part must have.
+def _linked(table: Table, request: Request, budget: Budget) -> Solution:
+    """Whole histories."""
+    from sfumato.anonymization.linkable import require_countable, solve_linkable
 
-    Of a population as many of its people are among them as of the table's rows.
-    """
-    k, population = whole.rules.k, request.population
-    if population is None:
-        sample = table.sample(drawn, request.qi_columns, request.seed)
-        return sample, int(np.ceil(LEAST_ROWS * k * sample.num_rows / max(whole.rows, 1)))
-    require_people(request)
-    share = min(1.0, drawn / max(whole.rows + population.rows, 1))
-    rows, people = (
-        one.sample(int(np.ceil(share * one.rows)), request.qi_columns, request.seed)
-        for one in (table, population)
-    )
-    alike = [
-        of_type(people.column(name).combine_chunks(), table.column(name).type, name)
-        for name in request.qi_columns
-    ]
-    both = pa.concat_tables([rows, pa.table(alike, schema=rows.schema)])
-    return both, int(np.ceil(LEAST_ROWS * max(k, request.k_map or 0) * share))
+    histories = table.class_sizes([request.person], budget)
+    require_countable(histories, request.known_rows, values=bool(request.sensitive))
+    problem = prepare(table, request, budget)
+    budget.progress("blurring histories")
+    once = request.repeats == "once"
+    found = solve_linkable(problem, request.k, request.known_rows, once=once)
+    return replace(found, solves=replace(problem, sets=request.qi))
 
 
-def _in_parts(
-    table: Table,
-    request: Request,
-    sets: tuple[tuple[str, ...], ...],
-    parting: Parting,
-    asked: int,
-    budget: Budget,
+def _solved(
+    table: Table, request: Request, sets: Sets, budget: Budget, whole: Whole | None
 ) -> Solution:
-    """The solution of some sets of quasi-identifiers, put together from those of parts."""
     about = request.about(sets)
-    problem = prepare(table, about, budget)
-    part, people, number = _satisfying(problem, parting, request.k_map)
-    entries, crowds = (_of_parts(numbers, number) for numbers in (part, people))
-    budget.progress("solving parts")
-
-    def solved(at: int) -> Solution:
-        chosen = entries[at]
-        inside = replace(
-            problem,
-            entries=problem.entries.take(chosen),
-            apart=None if problem.apart is None else problem.apart[chosen],
-            crowd=None if problem.crowd is None else problem.crowd.take(crowds[at]),
-            part=True,
-        )
-        return released(inside, about)
-
-    solutions = each(solved, range(number), problem.entries.entries, _workers(budget))
-    whole = _together(problem, solutions, entries)
-    sizes = np.bincount(part, weights=problem.counts, minlength=number)
-    told = {
-        "parts": number,
-        "parts_asked": asked,
-        "rows": [int(sizes.min()), int(sizes.max())],
-    }
-    stay_within(problem, whole, request.method)
-    if problem.rows and not (whole.groups >= 0).any():
-        raise nothing_left(problem, request.models)
-    return replace(whole, details={"in_parts": told}, solves=replace(problem, sets=sets))
+    problem = prepare(table, about, budget, whole)
+    budget.progress(f"anonymizing {', '.join(about.qi_columns)}")
+    solution = released(problem, about)
+    stay_within(problem, solution, request.method)
+    if request.missing == "own-class":
+        _keep_missing_apart(problem, solution, request.method)
+    return replace(solution, solves=replace(problem, sets=sets))
 
 
-def _of_parts(part: Array, number: int) -> list[Array]:
-    """What lies in each part."""
-    order, starts = group_rows(part.astype(np.uint32), number)
-    return [order[begin:end] for begin, end in pairwise(starts)]
-
-
-def _satisfying(problem: Problem, parting: Parting, k_map: int | None) -> tuple[Array, Array, int]:
-    """The part of each entry and of each person of a population, and how many parts there are.
-
-    All of them satisfy the rules.
-    """
-    first = problem.source
-    part = parts_of(first, parting)
-    if problem.merged is not None:
-        merged = np.zeros(problem.entries.entries, dtype=np.int64)
-        merged[problem.merged.into[::-1]] = part[::-1]
-        part = merged
-    rules, persons = problem.rules, problem.person is not None
-    if persons:
-        counts = _persons_of_parts(problem, part, parting.parts)
-    else:
-        counts = np.zeros((parting.parts, 1 + int(rules.offsets[-1])), dtype=np.int64)
-        np.add.at(counts[:, 0], part, problem.counts)
-        for name, offset in zip(problem.sensitive, rules.offsets, strict=False):
-            np.add.at(counts, (part, 1 + offset + problem.entries.column(name)), problem.counts)
-
-    people = np.zeros(0, dtype=np.int64)
+def released(problem: Problem, request: Request) -> Solution:
+    """The method's solution, held against the distribution of the rows that it releases."""
+    rows = problem.entries.entries
     if problem.crowd is not None:
-        people = parts_of(problem.crowd, parting)
-        crowd = np.bincount(people, problem.crowd.row_counts, parting.parts).astype(np.int64)
-        counts, rules = _mapped(counts, crowd, rules, k_map)
-    into = merged_into(parting, counts, rules, overlapping=persons)
-    return into[part], into[people], int(into.max()) + 1
+        problem = with_people(problem, request.k_map)
+    kept = releasable(problem)
+    for _ in range(AGAIN):
+        if rows and not kept[:rows].any():
+            if problem.part:
+                return grouped(problem, np.full(rows, -1, dtype=np.int32))
+            raise nothing_left(problem, request.models)
+        solution = _of_sets(only(problem, kept), request)
+        out = solution.groups < 0
+        fixed = problem.part or not compares(problem.rules) or request.chosen.judges_sets
+        # a method that says how many rows it left out by choice has compared with the others
+        if fixed or not out.any() or solution.left_out is not None:
+            break
+        # t-closeness is measured on what is released: what was left out must not count
+        kept[np.flatnonzero(kept)[solution.entry_of_piece[out]]] = False
+    solution = lifted(solution, kept, problem)
+    if solution.like is not None:  # also the rows that the method never saw
+        shown = solution.like["rows_in_kept_groups"] + solution.like["rows_in_new_groups"]
+        like: KeptGroups = {**solution.like, "rows_left_out": problem.rows - shown}
+        solution = replace(solution, like=like)
+    if problem.people is not None:
+        solution = without_people(solution, rows)
+    if rows and not problem.part and not (solution.groups >= 0).any():
+        raise nothing_left(problem, request.models)
+    return solution
 
 
-def _mapped(counts: Array, crowd: Array, rules: Rules, k_map: int | None) -> tuple[Array, Rules]:
-    """What parts hold, and the people who lie in each of them; the rules with k-map among them."""
-    people = np.stack([counts[:, 0], crowd, np.zeros_like(crowd)], axis=1)
-    return np.concatenate([counts, people], axis=1), with_crowd(rules, k_map or 1)
+def solver(name: str) -> Callable[[Problem], Solution]:
+    """The method of that name, loaded when it is asked for."""
+    module, _, function = METHODS[name].home.partition(":")
+    found: Callable[[Problem], Solution] = getattr(import_module(module), function or "solve")
+    return found
 
 
-def _persons_of_parts(problem: Problem, part: Array, parts: int) -> Array:
-    """Persons of each part, and with each sensitive value, as rules count them."""
-    rules = problem.rules
-    counts = np.zeros((parts, 2 + rules.people), dtype=np.int64)
-    entry, who = entries_of_persons(problem)
-    people = int(who.max(initial=0)) + 1
-    counts[:, 0] = group_distinct(part[entry].astype(np.uint32), parts, who, people)
-    counts[:, -1] = counts[:, 0]
-    for name, offset in zip(problem.sensitive, rules.offsets, strict=False):
-        values = len(problem.entries.values_of(name))
-        pair = part[entry] * values + problem.entries.column(name)[entry]
-        found = group_distinct(pair.astype(np.uint32), parts * values, who, people)
-        counts[:, 1 + offset : 1 + offset + values] = found.reshape(parts, values)
-    return counts
+def _of_sets(problem: Problem, request: Request) -> Solution:
+    """The solution for all sets of a request, each by itself where that is possible."""
+    chosen = request.chosen
+    solve = solver(request.method)
+    sets = largest_sets(request.qi)
+    if request.recoding is not None:
+        from sfumato.anonymization.earlier_groups import keep_groups
+
+        stars = request.method == "cells"
+        return keep_groups(problem, request.recoding, request.trees, solve, stars=stars)
+    if len(sets) == 1:
+        return solve(problem)
+    from sfumato.anonymization.several_sets import shared_columns, solve_apart
+
+    apart = "within boundaries" if problem.limits else ""
+    if problem.apart is not None:
+        apart = "missing values in classes of their own"
+    if chosen.judges_sets and not problem.limits:
+        solution = solve(replace(problem, sets=sets))
+        by, why = "levels that fit every set", None
+    elif chosen.blurs and not apart and shared_columns(sets):
+        return solve_apart(problem, sets, request.method)
+    else:
+        solution = solve(problem)
+        by = "union"
+        why = apart or f"method {request.method}"
+    told = {"shared": list(shared_columns(sets)), "by": by}
+    if why is not None:
+        told["why"] = f"{why}: more is blurred than the sets ask for"
+    return replace(solution, details={**solution.details, "several_sets": told})
 
 
-def _together(
-    problem: Problem, solutions: Sequence[Solution], entries: Sequence[Array]
-) -> Solution:
-    """One solution from those of parts, each of which is about some of the entries."""
-    groups, entry, rows, begin = [], [], [], 0
-    for solution, chosen in zip(solutions, entries, strict=True):
-        groups.append(np.where(solution.groups < 0, -1, solution.groups + begin))
-        entry.append(chosen if solution.entry is None else chosen[solution.entry])
-        rows.append(problem.counts[chosen] if solution.rows is None else solution.rows)
-        begin += int(solution.groups.max(initial=-1)) + 1
-    pieces = any(solution.entry is not None for solution in solutions)
-    whose = np.concatenate(entry)
-    if pieces:
-        order = np.argsort(whose, kind="stable")
-    else:  # every entry is there once
-        order = np.empty(len(whose), np.int64)
-        order[whose] = np.arange(len(whose))
-    published = {
-        name: Published.joined(
-            [
-                replace(s.published[name], codes=_of_groups(s.published[name].codes, s))
-                for s in solutions
-            ]
+def _keep_missing_apart(problem: Problem, solution: Solution, name: str) -> None:
+    """Refuse groups in which some rows lack a quasi-identifier that others have."""
+    assert problem.apart is not None
+    entry = solution.entry_of_piece
+    shown = solution.groups >= 0
+    pairs = np.unique(np.stack([solution.groups[shown], problem.apart[entry[shown]]]), axis=1)
+    if pairs.shape[1] > len(np.unique(pairs[0])):
+        raise PromiseError(
+            f"method `{name}` blurred missing values together with others",
+            remedy=f"Choose a method that keeps them apart, e.g. {spell('method', 'mondrian')}.",
         )
-        for name in problem.qi
-        if all(name in s.published for s in solutions)
-    }
-    starred = {
-        name: np.concatenate([_of_groups(s.starred[name], s) for s in solutions])
-        for name in problem.qi
-        if all(name in s.starred for s in solutions)
-    }
-    return Solution(
-        np.concatenate(groups)[order].astype(np.int32),
-        published,
-        starred,
-        whose[order].astype(np.int64) if pieces else None,
-        np.concatenate(rows)[order].astype(np.int64) if pieces else None,
-        stopped_by=next((s.stopped_by for s in solutions if s.stopped_by), None),
-        warnings=tuple(dict.fromkeys(w for s in solutions for w in s.warnings)),
-    )
 
 
-def _of_groups(per_group: Array, solution: Solution) -> Array:
-    return per_group[: int(solution.groups.max(initial=-1)) + 1]
-
-
-def _reads(table: Table, request: Request) -> tuple[str, ...]:
-    target = () if request.target is None else (request.target,)
-    read = {
-        *request.qi_columns, *request.sensitive, *target, *request.actions, *request.replaced,
-        *(() if request.person is None else (request.person,)),
-    }  # fmt: skip
-    return tuple(column.name for column in table.engine.schema() if column.name in read)
-
-
-def _written(table: Table, solver: PartSolver, reads: tuple[str, ...]) -> Mapping[str, pa.DataType]:
-    """Columns that parts write and their types: those of a few rows of which nothing is asked."""
-    rules = solver.whole.rules
-    none = np.zeros(0)
-    free = rules._replace(
-        k=1, kinds=none.astype(np.int64), columns=none.astype(np.int64), values=none, extras=none
-    )
-    few = table.sample(200, reads, solver.request.seed)
-    solver = replace(solver, whole=replace(solver.whole, rules=free), seconds=1.0)
-    kinds = {field.name: field.type for field in solver(few).cells.schema}
-    request, values = solver.request, solver.whole.values
-    if not request.exact_ends:  # single values have no ends between two of them
-        for name in (name for name, how in request.shows.items() if how == "bounds"):
-            for end in bound_names(name):
-                kinds[end] = type_of_bounds(kinds[end], values[name])
-    return kinds
-
-
-def _checked(
-    engine: SQLEngine,
-    parting: Parting,
-    request: Request,
-    whole: Whole,
-    budget: Budget,
-    people: Array | None = None,
-) -> tuple[Parting, Array]:
-    """The same without parts that do not satisfy the rules, and for each part what it became.
-
-    One pass for each sensitive column. The people of a population in each part are counted before.
-    """
-    if parting.parts < 2:
-        return parting, np.arange(parting.parts)
-    budget.progress("counting parts")
-    rules = whole.rules
-    if whole.persons is not None and not request.sensitive:
-        rows = engine.part_counts(parting, (), budget).column(1).to_numpy()
-        if len(rows) == parting.parts and int(rows.min()) >= rules.k * whole.most:
-            return parting, np.arange(parting.parts)  # as many rows are at least k persons'
-    width = int(rules.offsets[-1])
-    counts = np.zeros((parting.parts, 1 + width), dtype=np.int64)
-    person = None if whole.persons is None else request.person
-    asked: list[str | None] = [*request.sensitive]
-    if person is not None or not asked:
-        asked.insert(0, None)
-    for name in asked:
-        found = engine.part_counts(parting, () if name is None else (name,), budget, person)
-        part = found.column(0).to_numpy()
-        rows = found.column(found.num_columns - 1).to_numpy()
-        if name is None or (name == asked[0]):
-            np.add.at(counts[:, 0], part, rows)
-        if name is not None:
-            own = found.column(1).combine_chunks()
-            values = _as_changed(own, whole, name)
-            code = codes_among(values, whole.values[name])
-            offset = int(rules.offsets[request.sensitive.index(name)])
-            np.add.at(counts, (part, 1 + offset + code), rows)
-
-    overlapping = person is not None
-    if people is not None:
-        counts, rules = _mapped(counts, people, rules, request.k_map)
-    into = merged_into(parting, counts, rules, overlapping=overlapping)
-    return merged(parting, into), into
-
-
-def _others_of_parts(engine: SQLEngine, parting: Parting, others: Others, budget: Budget) -> Array:
-    """How many others go to each part."""
-    budget.progress("counting the people of parts")
-    found = engine.part_counts(parting, (), budget, others=others)
-    counts = np.zeros(parting.parts, dtype=np.int64)
-    counts[found.column(0).to_numpy()] = found.column(1).to_numpy()
-    return counts
-
-
-def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:
-    if name not in whole.changed:
-        return values
-    old, new = whole.changed[name]
-    return new.take(indices(codes_among(values, old)))
-
-
-def _cut_cost(sample: pa.Table, parting: Parting, request: Request, whole: Whole) -> dict[str, Any]:
-    """What the cuts cost: a sample's loss by Mondrian, as one and without groups across cuts."""
-    if parting.parts < 2 or request.sensitive or whole.changed or len(request.qi) > 1:
-        return {}
-    if request.population is not None:
-        return {}
-    if sample.num_rows < 2 * LEAST_ROWS * parting.parts * whole.rules.k:
-        return {}
-    table = Table(MemoryEngine(ArrowSource(sample, "the sample"), threads=1))
-    plain = replace(request, values={n: v for n, v in request.values.items() if n != "target"})
-    rows = replace(whole, persons=None)  # few persons have several rows in a sample
-    problem = replace(prepare(table, plain, Budget(threads=1), rows), options={}, limits={})
-    as_one = mondrian.solve(problem)
-    apart = mondrian.solve(replace(problem, apart=parts_of(problem.entries, parting)))
-    losses = [certainty_penalty(replace(s, solves=problem).view) for s in (as_one, apart)]
-    return {"sample_loss_as_one": losses[0], "sample_loss_in_parts": losses[1]}
-
-
-@dataclass(frozen=True, eq=False)
-class _Told:
-    """Turns the reports of parts into what is known of the release."""
-
-    request: Request
-    whole: Whole
-    planned: Mapping[str, Any]
-    columns: tuple[str, ...]
-    inferred: Mapping[str, str] = field(default_factory=dict)
-    cut: frozenset[str] = frozenset()
-
-    def _risks(self, found: Sequence[Risk]) -> tuple[Risk, ...]:
-        """By set; none, not told, where persons or classes of a set may lie in several parts."""
-        sets = self.request.qi
-        whole = all(self.cut <= set(names) for names in sets)
-        return tuple(sorted(found, key=lambda one: sets.index(one.qi))) if whole else ()
-
-    def __call__(self, reports: Sequence[bytes]) -> Mapping[str, Any]:
-        told = [pickle.loads(report) for report in reports]
-        costs = costs_of_parts(
-            [one["costs"] for one in told], self.whole.counts, self.whole.rows, self.whole.open
-        )
-        sizes = [one["rows"] for one in told]
-        if not costs.released:
-            raise ParameterError(
-                "the privacy models cannot be met: every row of every part would be left out",
-                remedy="Ask for less, or allow more blurring.",
+def stay_within(problem: Problem, solution: Solution, name: str) -> None:
+    """Refuse a solution that blurs cells beyond the boundaries, whatever method made it."""
+    entry = solution.entry_of_piece
+    rows = solution.rows_of_pieces(problem)
+    for column, limit in problem.limits.items():
+        codes = problem.entries.column(column)[entry]
+        beyond = 0
+        if column in solution.published:
+            beyond = limit.violations(codes, solution.published[column].take(solution.groups), rows)
+        elif column in solution.starred:
+            starred = (solution.groups >= 0) & solution.starred[column][solution.groups]
+            beyond = int(rows[starred & ~limit.may_be_starred(codes)].sum())
+        if beyond:
+            raise PromiseError(
+                f"method `{name}` blurred {counted(beyond, 'cell')} of `{column}` "
+                "beyond the boundaries",
+                remedy=f"Choose a method that keeps them, e.g. {spell('method', 'mondrian')}.",
             )
-        left = self.whole.rows - costs.released
-        details: dict[str, Any] = {
-            "in_parts": {**self.planned, "rows": [min(sizes), max(sizes)]},
-            "risk": self._risks(costs.risks),
-        }
-        if self.request.person is not None:
-            details["persons"] = {
-                "column": self.request.person,
-                "persons": self.whole.persons or self.whole.rows,
-                **({"left_out": left} if self.whole.persons is None or not left else {}),
-                "sorted": self.whole.persons is not None,
-            }
-        if self.inferred:
-            details["inferred_hierarchies"] = dict(self.inferred)
-        warned = dict.fromkeys(warning for one in told for warning in one["warnings"])
-        return {
-            "suppressed_rows": left,
-            "suppressed_cells": costs.suppressed_cells,
-            "column_actions": all_actions(self.columns, self.request, costs.actions),
-            "utility": costs.utility,
-            "details": details,
-            "rows": costs.released,
-            "k": costs.k,
-            "classes": costs.classes,
-            "stopped_by": next((one["stopped_by"] for one in told if one["stopped_by"]), None),
-            "warnings": tuple(warned),
-        }

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.verb import solver
 from sfumato.budget import Budget
 from sfumato.hierarchy import Boundaries, Hierarchy, Ranges, flat
 from sfumato.papers.reproduction import (

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.anonymization.pipeline import solver
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, Solution, group_view
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.verb import solver
 from sfumato.budget import Budget
 from sfumato.hierarchy import Ranges
 from sfumato.papers.reproduction import (

@@ -18,11 +18,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from sfumato.anonymization.actions import pseudonym_step
-from sfumato.anonymization.pipeline import solve
 from sfumato.anonymization.preparing import shape_of
 from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.releasing import as_released, release_of, require_new_names, step_of
 from sfumato.anonymization.request import Request, RequestFields
+from sfumato.anonymization.verb import solve
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
