@@ -29,7 +29,7 @@ QI = ["age", "height"]
 def write_parts(source: str, output: str, engine: str | None, moment: str, reached: Any) -> None:
     """Anonymize persons in parts, and wait at a moment until somebody kills this process."""
     from sfumato.anonymization.in_parts import PartSolver
-    from sfumato.release.anonymity import Anonymity
+    from sfumato.release.promise import Anonymity
 
     kind, name = {
         "solving": (PartSolver, "__call__"),
@@ -54,7 +54,7 @@ def write_parts_by_spark(source: str, output: str, moment: str, reached: Any) ->
     """The same in a Spark of its own, whose driver is this process."""
     from pyspark.sql import SparkSession
 
-    from sfumato.release.anonymity import Anonymity
+    from sfumato.release.promise import Anonymity
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", False)
     spark = builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()

@@ -21,7 +21,7 @@ from sfumato.anonymization import linkable
 from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
 from sfumato.privacy import DistinctDiversity
-from sfumato.release.promise import LinkedHistories
+from sfumato.release.other_promises import LinkedHistories
 from sfumato.report.registry import page_of
 
 

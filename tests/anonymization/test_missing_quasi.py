@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import ParameterError
 from sfumato.privacy.classes import matching_sizes
-from sfumato.release.anonymity import Anonymity
+from sfumato.release.promise import Anonymity
 
 rows = st.lists(
     st.tuples(st.sampled_from([20, 25, 30, 60, None]), st.sampled_from(["F", "M", None])),

@@ -232,7 +232,7 @@ def test_what_cannot_be_promised_of_persons_is_refused(asked: dict[str, Any]) ->
 
 
 def test_a_witness_of_other_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sfumato.release.anonymity import Anonymity
+    from sfumato.release.promise import Anonymity
 
     table = sf.table(admissions(1))
     other = sf.table(admissions(2))

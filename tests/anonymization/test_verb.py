@@ -21,8 +21,9 @@ from sfumato.anonymization.verb import components, solve
 from sfumato.errors import ColumnError, HierarchyError, ParameterError, PromiseError
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy import DistinctDiversity, KAnonymity
-from sfumato.release.anonymity import Anonymity, combined
 from sfumato.release.beside import NOT_PROMISED
+from sfumato.release.promise import Anonymity
+from sfumato.release.several_releases import combined
 from sfumato.utility import summarize
 
 JOBS = Hierarchy.from_levels(

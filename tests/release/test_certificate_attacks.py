@@ -21,9 +21,9 @@ from sfumato.errors import InputError, ParameterError, SourceError
 from sfumato.keyfiles import INPUT_KEY, make_pair
 from sfumato.privacy import KAnonymity
 from sfumato.release import Release, publish
-from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.promise import WithoutColumns
+from sfumato.release.other_promises import WithoutColumns
+from sfumato.release.promise import Anonymity
 from sfumato.tables.source import rows_fingerprint
 
 KEYED = ("input", "fingerprint")

@@ -23,14 +23,9 @@ from sfumato.engines.recoding import Recoding
 from sfumato.errors import EngineError, ParameterError, PromiseError, SourceError
 from sfumato.privacy import DistinctDiversity, KAnonymity
 from sfumato.release import Finding, Release, publish, rehearse
-from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.promise import (
-    RatioAtMost,
-    WithoutColumns,
-    promise_from_dict,
-    require_same_classes,
-)
+from sfumato.release.other_promises import RatioAtMost, WithoutColumns
+from sfumato.release.promise import Anonymity, promise_from_dict, require_same_classes
 
 
 def people(rows: int = 60) -> pa.Table:

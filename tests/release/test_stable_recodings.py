@@ -27,8 +27,9 @@ from sfumato.errors import (
 )
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy import KAnonymity
-from sfumato.release.anonymity import Anonymity, stacked
 from sfumato.release.label_matching import read_cells
+from sfumato.release.promise import Anonymity
+from sfumato.release.several_releases import stacked
 from sfumato.utility.comparison import compare
 
 QI = ["age", "town", "born"]

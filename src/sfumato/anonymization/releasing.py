@@ -49,9 +49,9 @@ from sfumato.hierarchy.labels import STAR, as_text, mark_of, read_interval
 from sfumato.keyfiles import keyed_digest
 from sfumato.populations.promises import MatchesPopulation
 from sfumato.release import Promise, Release
-from sfumato.release.anonymity import Anonymity
 from sfumato.release.beside import NOT_PROMISED
-from sfumato.release.promise import LinkedHistories, WithoutColumns
+from sfumato.release.other_promises import LinkedHistories, WithoutColumns
+from sfumato.release.promise import Anonymity
 from sfumato.risks import Risk
 from sfumato.tables import Table
 from sfumato.wording import counted

@@ -332,7 +332,7 @@ def _headline(release: Release) -> RenderableType:
 
 def _promises(release: Release) -> Table:
     """One line for every model and set: asked, measured."""
-    from sfumato.release.promise import LinkedHistories
+    from sfumato.release.other_promises import LinkedHistories
 
     table = listed(("promise", ">asked", ">measured", "on"))
     checks = [

@@ -39,7 +39,7 @@ from sfumato.populations.promises import (
 )
 from sfumato.populations.safe_harbor import FIRST_YEAR, odd_dates
 from sfumato.release import Promise, Release
-from sfumato.release.promise import WithoutColumns
+from sfumato.release.other_promises import WithoutColumns
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.wording import counted

@@ -30,7 +30,8 @@ from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.release import Promise, Release, publish, rehearse
 from sfumato.release.certificate import check_place
-from sfumato.release.promise import Finding, WithoutColumns
+from sfumato.release.other_promises import WithoutColumns
+from sfumato.release.promise import Finding
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.open import refuse_too_wide

@@ -43,7 +43,7 @@ from sfumato.quasi.sampling import (
 )
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import check_place
-from sfumato.release.promise import RatioAtMost, WithoutColumns
+from sfumato.release.other_promises import RatioAtMost, WithoutColumns
 from sfumato.tables import Table, table
 from sfumato.tables.open import refuse_too_wide
 from sfumato.wording import counted

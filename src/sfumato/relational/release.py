@@ -66,7 +66,7 @@ from sfumato.relational.verification import LinkedTables, WholeReferences
 from sfumato.release import Release
 from sfumato.release.beside import remarks
 from sfumato.release.certificate import checked_author
-from sfumato.release.promise import WithoutColumns
+from sfumato.release.other_promises import WithoutColumns
 from sfumato.release.publish import recorded_promises, staged_release
 from sfumato.results import plain
 from sfumato.tables import Table, table

@@ -22,7 +22,7 @@ from sfumato.engines.protocol import CodeArray, Codes, asks_sql
 from sfumato.errors import spell
 from sfumato.kernels import class_ids, group_distinct, refine, representatives
 from sfumato.privacy import Model
-from sfumato.release.anonymity import Anonymity
+from sfumato.release.promise import Anonymity
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import among, counted, phrase

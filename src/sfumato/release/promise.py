@@ -2,37 +2,39 @@
 
 A promise knows nothing of how a release was made. It is checked on the table as read back from
 where it was written, before the release gets its name, and again whenever somebody verifies it.
+`Anonymity` is the promise of anonymizers: privacy models that hold for each of the quasi-identifier
+sets. `other_promises` holds those of masks and of linked histories.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.budget import Budget
-from sfumato.engines.protocol import Codes, asks_sql
+from sfumato.engines.encoding import codes_among, codes_from_arrow
+from sfumato.engines.protocol import CodeArray, Codes, asks_sql
 from sfumato.errors import EngineError, InputError
-from sfumato.hierarchy.tree import Array
-from sfumato.privacy import Model, ModelFinding, check, merged_checks, model_from_dict
+from sfumato.hierarchy.labels import set_members
+from sfumato.privacy import Check, Model, check, merged_checks, model_from_dict
+from sfumato.privacy.classes import star_codes
+from sfumato.privacy.models import Missing
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.wording import counted
 
 __all__ = [
     "MEASURED_ELSEWHERE",
+    "Anonymity",
     "CountsPersons",
     "Finding",
-    "LinkedHistories",
     "Promise",
-    "RatioAtMost",
-    "WithoutColumns",
     "measured_on",
     "promise_class",
     "promise_from_dict",
@@ -92,16 +94,18 @@ class Promise(Protocol):
 
 
 _HOMES = {
-    "anonymity": "sfumato.release.anonymity:Anonymity",
-    "linked-histories": "sfumato.release.promise:LinkedHistories",
+    "anonymity": "sfumato.release.promise:Anonymity",
+    "linked-histories": "sfumato.release.other_promises:LinkedHistories",
     "k-map": "sfumato.populations.promises:MatchesPopulation",
     "few-values": "sfumato.populations.promises:FewValues",
     "matches-people": "sfumato.populations.promises:MatchesPeople",
-    "ratio-at-most": "sfumato.release.promise:RatioAtMost",
+    "ratio-at-most": "sfumato.release.other_promises:RatioAtMost",
     "safe-harbor-forms": "sfumato.populations.safe_harbor:SafeHarborForms",
-    "without-columns": "sfumato.release.promise:WithoutColumns",
+    "without-columns": "sfumato.release.other_promises:WithoutColumns",
 }
 """Where each kind of promise lives."""
+
+
 MEASURED_ELSEWHERE = frozenset({"k-map"})
 """Kinds that are measured on another table, too: what was measured there is not passed on."""
 
@@ -145,82 +149,6 @@ def measured_on(promise: Promise, table: Table) -> bool:
     if isinstance(promise, CountsPersons):
         return promise.counts_again(table)
     return promise.kind not in MEASURED_ELSEWHERE
-
-
-@dataclass(frozen=True)
-class RatioAtMost(CountsPersons):
-    """The distinct or separation ratio of the columns does not exceed β (Motwani & Xu, masking).
-
-    With a `person` the pairs are those of rows of different persons; they can be counted where the
-    table, or its `witness`, has that column.
-    """
-
-    measure: str
-    """`distinct` or `separation`."""
-    beta: float
-    """The largest ratio that is allowed."""
-    columns: tuple[str, ...]
-    """The published columns."""
-    person: str | None = None
-    """The column that names persons, if pairs of different persons were counted."""
-    witness: Table | None = field(default=None, repr=False, compare=False)
-    kind: str = field(default="ratio-at-most", init=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        told = {"measure": self.measure, "beta": self.beta, "columns": list(self.columns)}
-        return told if self.person is None else {**told, "person": self.person}
-
-    @classmethod
-    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
-        return cls(
-            str(parameters["measure"]),
-            float(parameters["beta"]),
-            tuple(parameters["columns"]),
-            parameters.get("person"),
-        )
-
-    def __post_init__(self) -> None:
-        if self.measure not in ("distinct", "separation"):
-            raise ValueError(self.measure)
-
-    @property
-    def about(self) -> tuple[str, ...]:
-        """The columns that a witness needs."""
-        return self.columns if self.person is None else (*self.columns, self.person)
-
-    def check(self, table: Table, budget: Budget | None = None) -> Finding:
-        if self.counts_again(table) or self.witness is None:
-            held = table
-        else:
-            require_same_classes(table, self.witness, self.columns, budget)
-            held = self.witness
-        published = counted(len(self.columns), "published column")
-        if self.person is not None and self.person not in held.columns:
-            return Finding(
-                check=self.kind,
-                holds=False,
-                say=f"{self.measure} ratio of the {published}, at most {self.beta:g} promised, was "
-                "not checked: pairs of different persons were counted when this was released, by "
-                f"`{self.person}`, which it does not show",
-                measured={"not_checked": ["pairs of different persons"]},
-                remedy="Ask its maker, who can count them.",
-            )
-        if self.person is None:
-            sizes = held.class_sizes(self.columns, budget)
-            ratio = sizes.distinct if self.measure == "distinct" else sizes.separation
-            alike = sizes
-        else:
-            persons = held.person_sizes(self.columns, self.person, budget)
-            sizes, ratio, alike = persons.rows, persons.separation, persons.persons
-        return Finding(
-            check=self.kind,
-            holds=ratio <= self.beta,
-            say=f"{self.measure} ratio of the {published} is "
-            f"{ratio:.6g}, at most {self.beta:g} was promised",
-            measured={"ratio": ratio, "classes": sizes.classes, "rows": sizes.rows},
-            remedy="Publish fewer columns, or allow a larger β.",
-            class_sizes=(alike.k, alike.classes),
-        )
 
 
 def require_same_classes(
@@ -275,248 +203,267 @@ def _equal(mine: Codes, theirs: Codes) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(*ordered, strict=True))
 
 
-@dataclass(frozen=True)
-class WithoutColumns:
-    """Columns that were to be left out are not in the table."""
-
-    columns: tuple[str, ...]
-    """Columns that the release must not have."""
-    kind: str = field(default="without-columns", init=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"columns": list(self.columns)}
-
-    @classmethod
-    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
-        return cls(tuple(parameters["columns"]))
-
-    def check(self, table: Table, budget: Budget | None = None) -> Finding:
-        present = [name for name in self.columns if name in table.columns]
-        return Finding(
-            check=self.kind,
-            holds=not present,
-            say=_left_out(self.columns, present),
-            measured={"present": present},
-            remedy="Publish again without: " + ", ".join(f"`{name}`" for name in present),
-        )
+CLASS_BYTES = 64
+"""What a cell of a class takes while it is checked, at most."""
 
 
-def _left_out(columns: tuple[str, ...], present: list[str]) -> str:
-    if present:
-        return "still present though left out: " + ", ".join(present)
-    return "left out: " + ", ".join(columns) if columns else "no column had to be left out"
+ENOUGH_BYTES = 1 << 30
+"""Memory for classes where nobody named a limit; they are checked in parts of a quarter of it."""
 
 
-@dataclass(frozen=True)
-class LinkedHistories:
-    """Own columns and any m rows of a person leave at least k persons (linkable releases).
+@dataclass(frozen=True, eq=False)
+class Anonymity(CountsPersons):
+    """Every class of every quasi-identifier set satisfies all models.
 
-    It is checked by counting, from nothing but the released table: for every person every
-    combination of at most m shown event cells, two equal events being two, must be had by k persons
-    of the same shown own cells. Models of sensitive columns must hold for the values of whoever has
-    it, a person counting once with each value of hers: for those in all of their rows, since
-    somebody may ask what else they have; and for those in the rows that show one of the known
-    cells, since somebody may ask what that event was.
+    A `missing` or suppressed cell is a ``value`` of its own, which is what an adversary sees; or a
+    ``wildcard`` that matches any value; or in an ``own-class``: then it is a value of its own, and
+    no cell of a release may stand for missing and other values together.
 
-    Parameters
-    ----------
-    k
-        Persons that must be left.
-    m
-        Rows of a person that may be known; None means all of them, and how many they are.
-    own, events
-        Quasi-identifiers with one value a person, and the others.
-    person
-        The column of pseudonyms that says whose rows are whose.
-    models
-        What must hold for sensitive columns.
+    t-closeness compares classes with the distribution of the released rows: that is what whoever
+    has the release knows of the table.
+
+    With a `person` the models count persons, which needs the column that names them. A release does
+    not have it: while it is made, either the `owners` of its rows are known, in their order, or its
+    classes are held against a *witness*, the same rows with the person beside the classes.
+    Afterwards only its rows can be counted.
     """
 
-    k: int
-    m: int | None
-    own: tuple[str, ...]
-    events: tuple[str, ...]
-    person: str
-    models: tuple[Model, ...] = ()
-    kind: str = field(default="linked-histories", init=False)
-
-    @property
-    def qi(self) -> tuple[tuple[str, ...], ...]:
-        """The quasi-identifiers, as other promises name them."""
-        return ((*self.own, *self.events),)
-
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        """The columns that models are about."""
-        return tuple(dict.fromkeys(model.about for model in self.models if model.about))
+    models: tuple[Model, ...]
+    """What must hold: a model by its name, with its parameters."""
+    qi: tuple[tuple[str, ...], ...]
+    """The sets of quasi-identifiers, each by itself."""
+    sensitive: tuple[str, ...] = ()
+    """Columns worth hiding."""
+    missing: Missing = "value"
+    """How a missing or suppressed cell is read: `value`, `wildcard` or `own-class`."""
+    person: str | None = None
+    """The column that names persons, where they were counted; the release does not have it."""
+    witness: Table | None = field(default=None, repr=False)
+    owners: CodeArray | None = field(default=None, repr=False)
+    kind: str = field(default="anonymity", init=False)
 
     def to_dict(self) -> dict[str, Any]:
         told = {
-            "k": self.k,
-            "m": self.m,
-            "own": list(self.own),
-            "events": list(self.events),
-            "person": self.person,
+            "models": [model.to_dict() for model in self.models],
+            "qi": [list(names) for names in self.qi],
+            "sensitive": list(self.sensitive),
+            "missing": self.missing,
         }
-        return {**told, "models": [m.to_dict() for m in self.models]} if self.models else told
+        return told if self.person is None else {**told, "person": self.person}
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
-        if not all(isinstance(told["column"], str) for told in parameters.get("models", ())):
+        if not all(isinstance(told.get("column", ""), str) for told in parameters["models"]):
             raise TypeError("a model is about something that is no column")
         return cls(
-            int(parameters["k"]),
-            None if parameters["m"] is None else int(parameters["m"]),
-            tuple(parameters["own"]),
-            tuple(parameters["events"]),
-            str(parameters["person"]),
-            tuple(model_from_dict(model) for model in parameters.get("models", ())),
+            tuple(model_from_dict(model) for model in parameters["models"]),
+            tuple(tuple(names) for names in parameters["qi"]),
+            tuple(parameters["sensitive"]),
+            _missing_of(parameters),
+            parameters.get("person"),
         )
+
+    @property
+    def wildcards(self) -> bool:
+        """Whether suppressed and missing cells match any value."""
+        return self.missing == "wildcard"
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The columns that a witness needs."""
+        names = dict.fromkeys(name for names in self.qi for name in names)
+        return (*names, *self.sensitive, *(() if self.person is None else (self.person,)))
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
-        """Count who has what."""
-        entries = table.classes((*self.own, *self.events, self.person), budget=budget)
-        own = _numbered([entries.column(name) for name in self.own], entries.entries)
-        item = _numbered([entries.column(name) for name in self.events], entries.entries)
-        who = entries.column(self.person).astype(np.int64)
-        odd = self._odd(own, who, table)
-        if odd is not None:
-            return odd
-        had = (
-            _singles(own, item, who)
-            if self.m == 1
-            else np.fromiter(self._supports(own, item, who, entries.row_counts), np.int64)
-        )
-        fewest = int(had.min()) if len(had) else None
-        failing = int((had < self.k).sum())
-        many = "all" if self.m is None else f"any {self.m}"
-        checks = self._values(table, budget) if self.models else ()
+        """Count the classes of the table as it is and test each of them."""
+        if not self.counts_again(table) and self.owners is None:
+            if self.witness is None:
+                return self._rows_alone(table, budget)
+            names = [name for name in self.about if name != self.person]
+            require_same_classes(table, self.witness, names, budget)
+            table = self.witness
+        mixed = self._mixed(table)
+        if mixed is not None:
+            return mixed
+        outcomes = [self._measure(table, names, budget) for names in self.qi]
+        found = [finding for outcome in outcomes for finding in outcome.findings]
+        broken = [finding for finding in found if not finding.holds]
         return Finding(
             check=self.kind,
-            holds=not failing and all(check.holds for check in checks),
-            say=f"whoever knows {', '.join(self.own) or 'no own column'} of a person and {many} of "
-            f"their rows ({', '.join(self.events) or 'which say nothing more'}) is left with at "
-            f"least {fewest or 0:,} persons, {self.k:,} asked"
-            + "".join(f"; of their values, counting persons, {one.say}" for one in checks),
-            measured={"k": fewest, "known": len(had), "failing": failing}
-            | ({"checks": list(checks)} if checks else {}),
-            remedy="Ask for less, or release rows that cannot be linked.",
-            class_sizes=(fewest, int(own.max(initial=-1)) + 1),
+            holds=not broken,
+            say=_READING[self.missing]
+            + ("" if self.person is None else "counting persons, ")
+            + "; ".join(finding.say for finding in broken or found),
+            measured={
+                "checks": found,
+                "wildcards": self.wildcards,
+                **({} if self.person is None else {"counted": "persons"}),
+                **self._reference(),
+            },
+            remedy="Ask for less, allow more blurring, or leave columns out.",
+            class_sizes=None if self.wildcards else _smallest(outcomes),
         )
 
-    def _supports(self, own: Array, item: Array, who: Array, counts: Array) -> Iterator[int]:
-        """How many persons of the same own cells have what may be known of somebody."""
-        classes: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        rows = zip(own.tolist(), who.tolist(), item.tolist(), counts.tolist(), strict=True)
-        for same, person, one, times in rows:
-            classes[same][person] += [one] * times
-        for persons in classes.values():
-            had: Counter[tuple[int, ...]] = Counter()
-            for history in persons.values():
-                had.update(set(self._known(sorted(history))))
-            yield from had.values()
-
-    def _values(self, table: Table, budget: Budget | None) -> tuple[ModelFinding, ...]:
-        """What models measure for the persons that each attacker is left with."""
-        names = (*self.own, *self.events, self.person, *self.sensitive)
-        entries = table.classes(names, budget=budget)
-        row = np.repeat(np.arange(entries.entries), np.asarray(entries.row_counts))
-        own = list(zip(*(entries.column(n)[row].tolist() for n in self.own), strict=True))
-        item = list(zip(*(entries.column(n)[row].tolist() for n in self.events), strict=True))
-        who = entries.column(self.person)[row].tolist()
-        classes: dict[Any, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for at, one in enumerate(who):
-            classes[own[at] if own else ()][one].append(at)
-        totals = {}
-        for name in self.sensitive:
-            had = {*zip(who, entries.column(name)[row].tolist(), strict=True)}
-            size = len(entries.values_of(name))
-            totals[name] = np.bincount([value for _, value in had], minlength=size)
-        found = []
-        for persons in classes.values():
-            group, rows = self._groups(persons, item or [()] * len(row))
-            codes = {name: entries.column(name)[row[rows]] for name in self.sensitive}
-            found.append(
-                check(
-                    self.models,
-                    {"attacker": group, **codes},
-                    ["attacker"],
-                    values={name: entries.values_of(name) for name in self.sensitive},
-                    person=np.asarray(who)[rows],
-                    totals=totals,
-                )
-            )
-        if not found:
-            return ()
-        told = merged_checks(found).findings
-        return tuple(replace(one, qi=self.qi[0], failing_rows=0) for one in told)
-
-    def _groups(self, persons: Mapping[int, list[int]], item: Sequence[Any]) -> tuple[Any, Any]:
-        """Rows that some attacker looks at, and the number of what is looked at: persons who have
-        what is known, in all of their rows, and in those that show one of the known cells."""
-        having: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-        for one, rows in persons.items():
-            for some in {*self._known(sorted(item[row] for row in rows))}:
-                having[some].append(one)
-        group, taken = [], []
-        number = 0
-        for some, who in having.items():
-            for cell in (None, *{*some}):
-                rows = [r for one in who for r in persons[one] if cell is None or item[r] == cell]
-                group += [number] * len(rows)
-                taken += rows
-                number += 1
-        return np.array(group, dtype=np.uint32), np.array(taken, dtype=np.int64)
-
-    def _odd(self, own: Array, who: Array, table: Table) -> Finding | None:
-        """That pseudonyms do not name persons: nobody, or somebody with two sets of own cells."""
-        nobody = table.engine.null_counts([self.person])[self.person]
-        people = int(who.max(initial=-1)) + 1
-        times = np.bincount(np.unique(own * people + who) % max(people, 1))
-        twice = int((times > 1).sum())
-        if not nobody and not twice:
+    def _mixed(self, table: Table) -> Finding | None:
+        """That cells stand for missing and other values together, where none may."""
+        if self.missing != "own-class":
             return None
+        for name in dict.fromkeys(name for names in self.qi for name in names):
+            labels = _labels_of_both(table.values(name).values[0])
+            if labels:
+                return Finding(
+                    check=self.kind,
+                    holds=False,
+                    say=f"in `{name}` {counted(labels, 'different cell', does='stand')} for "
+                    "missing and other values together",
+                    measured={"mixed": labels},
+                    remedy="Release the table again.",
+                )
+        return None
+
+    def _rows_alone(self, table: Table, budget: Budget | None) -> Finding:
+        """What can be said without the column that names persons: k persons have k rows."""
+        least = max([1, *(model.least_rows for model in self.models)])
+        sizes = [table.class_sizes(names, budget) for names in self.qi]
+        smallest = min((one.k for one in sizes if one.k is not None), default=None)
+        others = [f"{m.name} of `{m.about}`" for m in self.models if m.about is not None]
+        if least == 1 and not others:
+            return Finding(
+                check=self.kind,
+                holds=True,
+                say="k = 1, in persons, asks for nothing: every class of any table has one",
+                measured={"rows": smallest},
+            )
+        if least == 1:
+            return Finding(
+                check=self.kind,
+                holds=False,
+                say=f"not checked: persons were counted when this was released, by "
+                f"`{self.person}`, which it does not show, and their rows tell nothing of it",
+                measured={"not_checked": [model.name for model in self.models]},
+                remedy="Ask its maker, who can count them.",
+            )
+        unchecked = f"; not checked: {', '.join(others)}" if others else ""
+        holds = smallest is None or smallest >= least
         return Finding(
             check=self.kind,
-            holds=False,
-            say=f"`{self.person}` does not name persons: {counted(nobody, 'row', does='are')} "
-            f"nobody's, and {twice:,} pseudonyms have more than one set of own cells",
-            measured={"nobody": nobody, "twice": twice},
-            remedy="Get the release again from its maker.",
+            holds=holds,
+            say=f"persons were counted when this was released, by `{self.person}`, which it does "
+            f"not show; here rows can be counted: the smallest class has {smallest or 0:,}, and "
+            f"{least:,} persons need at least as many{unchecked}",
+            measured={"rows": smallest}
+            | ({"not_checked": ["persons alike", *others]} if holds else {}),
+            remedy="Release the table again.",
         )
 
-    def _known(self, history: list[Any]) -> Iterator[tuple[Any, ...]]:
-        if self.m is None:
-            yield tuple(history)
-            return
-        yield ()  # who knows no row of hers still knows her own columns
-        for size in range(1, self.m + 1):
-            yield from combinations(history, size)
+    def _reference(self) -> dict[str, str]:
+        """What classes were compared with, where a model does so."""
+        asked = any(model.compares for model in self.models)
+        return {"t_reference": "released rows"} if asked else {}
+
+    def _measure(self, table: Table, names: tuple[str, ...], budget: Budget | None) -> Check:
+        able = table.engine.capabilities
+        if not able.coded and able.replayable and not self.wildcards and self.owners is None:
+            each = CLASS_BYTES * (len(names) + len(self.sensitive) + 1)
+            memory = (budget and budget.memory) or ENOUGH_BYTES
+            # Here they are dealt to their parts on disk, and more parts cost nothing.
+            parts = -(-table.rows * each * (8 if able.ordered else 4) // memory)
+            if parts > 1:
+                return self._measure_parts(table, names, parts, budget)
+        who = () if self.person is None or self.owners is not None else (self.person,)
+        read = table.classes if self.owners is None else table.codes
+        entries = read((*names, *self.sensitive, *who), budget=budget)
+        return check(
+            self.models,
+            {name: entries.column(name) for name in entries.columns if name not in who},
+            names,
+            counts=entries.counts,
+            values={name: entries.values_of(name) for name in self.sensitive},
+            wildcards={name: star_codes(entries.values_of(name)) for name in names}
+            if self.wildcards
+            else None,
+            person=entries.column(who[0]) if who else self.owners,
+        )
+
+    def _measure_parts(
+        self, table: Table, names: tuple[str, ...], parts: int, budget: Budget | None
+    ) -> Check:
+        """The same from some classes at a time, counted where the rows are if that is possible."""
+        assert asks_sql(table.engine)
+        values, totals = {}, {}
+        who = () if self.person is None else (self.person,)
+        for name in self.sensitive:
+            column = table.engine.holders(name, *who) if who else table.values(name)
+            values[name] = column.values[0]
+            totals[name] = column.row_counts[np.argsort(column.arrays[0])]
+        counting = _ClassesCheck(self.models, names, values, totals, self.person)
+        columns = (*names, *self.sensitive, *who)
+        schema = pa.schema([("check", pa.binary())])
+        found = table.engine.over_classes(
+            columns, names, parts, counting, schema, budget, grouped=self.person is None
+        )
+        checks = [pickle.loads(cell) for cell in found.column("check").to_pylist()]
+        return merged_checks(checks)
 
 
-def _numbered(columns: Sequence[Array], entries: int) -> Array:
-    """One number for each combination of codes, from 0."""
-    numbers = np.zeros(entries, dtype=np.int64)
-    for codes in columns:
-        both = numbers * (int(codes.max(initial=0)) + 1) + codes
-        numbers = np.unique(both, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return numbers
+@dataclass(frozen=True, eq=False)
+class _ClassesCheck:
+    """Checks some of the classes of a table, wherever it is called."""
+
+    models: tuple[Model, ...]
+    qi: tuple[str, ...]
+    values: Mapping[str, pa.Array]
+    totals: Mapping[str, Any]
+    person: str | None = None
+
+    def __call__(self, classes: pa.Table) -> pa.Table:
+        return pa.table({"check": pa.array([pickle.dumps(self.of(classes))], pa.binary())})
+
+    def of(self, classes: pa.Table) -> Check:
+        """The outcome for classes whose counts are in the last column."""
+        entries = codes_from_arrow(classes, classes.column_names[-1])
+        codes = {name: entries.column(name) for name in entries.columns}
+        who = None if self.person is None else codes.pop(self.person)
+        for name, values in self.values.items():
+            codes[name] = codes_among(entries.values_of(name), values)[codes[name]]
+        return check(
+            self.models,
+            codes,
+            self.qi,
+            counts=entries.counts,
+            values=self.values,
+            totals=self.totals,
+            person=who,
+        )
 
 
-def _singles(own: Array, item: Array, who: Array) -> Array:
-    """How many persons have each set of own cells, and each of them with one event.
+def _smallest(outcomes: Sequence[Check]) -> tuple[int | None, int]:
+    """The smallest class of any set, and the classes of the first."""
+    least = min((one.k for one in outcomes if one.k is not None), default=None)
+    return least, outcomes[0].classes
 
-    Examples
-    --------
-    >>> own, item, who = np.array([0, 0, 0]), np.array([0, 1, 1]), np.array([0, 0, 1])
-    >>> _singles(own, item, who).tolist()
-    [2, 1, 2]
-    """
-    people, items = int(who.max(initial=-1)) + 1, int(item.max(initial=-1)) + 1
-    known = [own, own * items + item]
-    return np.concatenate(
-        [
-            np.unique(np.unique(one * people + who) // max(people, 1), return_counts=True)[1]
-            for one in known
-        ]
-    )
+
+_READING = {
+    "value": "",
+    "wildcard": "with stars that match anything, ",
+    "own-class": "with missing values in classes of their own, ",
+}
+
+
+def _missing_of(parameters: Mapping[str, Any]) -> Missing:
+    """How missing cells are read; certificates once said only whether they are wildcards."""
+    told = parameters.get("missing", "wildcard" if parameters.get("wildcards") else "value")
+    if told not in _READING:
+        raise InputError(
+            f"the certificate reads missing values in a way (`{told}`) that is not known here",
+            remedy="Verify it with the version of Sfumato that made it.",
+        )
+    return told  # type: ignore[no-any-return]
+
+
+def _labels_of_both(values: pa.Array) -> int:
+    """Labels that stand for missing and other values together."""
+    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
+        return 0
+    sets = [text[1:-1] for text in values.to_pylist() if text and text[0] + text[-1] == "{}"]
+    return sum(None in (set_members(inside) or ()) for inside in sets)

@@ -22,7 +22,6 @@ from sfumato.engines.recoding import Cells, Parted, Recoding, Step
 from sfumato.engines.writing import count_formulas, harmless
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
-from sfumato.release.anonymity import Anonymity, stacked
 from sfumato.release.beside import about_persons, about_promise
 from sfumato.release.certificate import (
     FIELDS,
@@ -31,7 +30,9 @@ from sfumato.release.certificate import (
     check_certificate_place,
     checked_author,
 )
-from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost, measured_on
+from sfumato.release.other_promises import RatioAtMost
+from sfumato.release.promise import MEASURED_ELSEWHERE, Anonymity, Finding, Promise, measured_on
+from sfumato.release.several_releases import stacked
 from sfumato.results import Frames, Result, plain
 from sfumato.risks import risk_of_classes
 from sfumato.tables import Table, table

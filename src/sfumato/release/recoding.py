@@ -25,10 +25,9 @@ from sfumato.files import read_text, write_text
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import STAR, as_text, mark_of, same_texts, without_marks
 from sfumato.privacy import DistinctDiversity
-from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.label_matching import Reading, build_tree, claim_points, in_kernels, read_cells
-from sfumato.release.promise import Promise, promise_from_dict
+from sfumato.release.promise import Anonymity, Promise, promise_from_dict
 from sfumato.release.publish import Release
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import with_columns

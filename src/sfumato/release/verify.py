@@ -30,17 +30,18 @@ from sfumato.keyfiles import names_same, public_key
 from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.check import bin_edges
 from sfumato.privacy.models import PromiseFields
-from sfumato.release.anonymity import Anonymity, combined, stacked
 from sfumato.release.beside import about_promise, pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import (
     MEASURED_ELSEWHERE,
+    Anonymity,
     Finding,
     Promise,
     measured_on,
     promise_class,
     promise_from_dict,
 )
+from sfumato.release.several_releases import combined, stacked
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 from sfumato.utility.comparison import boundary_violations
