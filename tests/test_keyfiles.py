@@ -10,20 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato import keyfiles
+from sfumato import files
 from sfumato.errors import InputError, ParameterError, SourceError
-from sfumato.keyfiles import (
-    INPUT_KEY,
-    is_signed_by,
-    keyed_digest,
-    make_pair,
-    names_same,
-    pseudonym_key,
-    public_key,
-    read_secret,
-    signature,
-    write_secret,
-)
+from sfumato.files import INPUT_KEY, keyed_digest, names_same, read_secret, write_secret
+from sfumato.keyfiles import is_signed_by, make_pair, pseudonym_key, public_key, signature
 
 
 def test_a_secret_is_written_once_and_for_its_owner(tmp_path: Path) -> None:
@@ -138,15 +128,15 @@ def test_a_digest_of_the_input_depends_on_the_key(
     """Whoever has another key, or none, can try no guess on it."""
     digests = []
     for name in ("one", "two"):
-        monkeypatch.setenv(keyfiles.INPUT_KEY, str(tmp_path / name))
-        digests.append(keyfiles.keyed_digest("the rows"))
-        assert keyfiles.names_same(digests[-1], "the rows") is True
-        assert keyfiles.names_same(digests[-1], "other rows") is False
+        monkeypatch.setenv(files.INPUT_KEY, str(tmp_path / name))
+        digests.append(files.keyed_digest("the rows"))
+        assert files.names_same(digests[-1], "the rows") is True
+        assert files.names_same(digests[-1], "other rows") is False
     first, second = (digest.split(":") for digest in digests)
     assert first[0] == second[0]
     assert first[1] != second[1]
     assert first[2] != second[2]
-    assert keyfiles.names_same(digests[0], "the rows") is None
+    assert files.names_same(digests[0], "the rows") is None
 
 
 def test_many_at_once_make_one_input_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ import sfumato
 from sfumato.anonymization.request import RequestFields
 from sfumato.cli import VERBS, load
 from sfumato.fields import parameters
-from sfumato.keyfiles import INPUT_KEY
+from sfumato.files import INPUT_KEY
 from sfumato.release.certificate import FIELDS
 from sfumato.release.promise import _HOMES, promise_class
 from sfumato.results import Result

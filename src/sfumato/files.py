@@ -1,33 +1,54 @@
 """Files: read whole or refused with a remedy; written whole or not at all.
 
 Settings, trees, keys, query logs and certificates are all read here, so that a mistyped name gets
-the same help everywhere.
+the same help everywhere. Secrets are made once, readable by their owner alone, never written
+through a link. One of them is the *input key*, one a user: 32 random bytes, made when they are
+first needed. Certificates name the table a release was made of by a digest under this key, which
+nobody without it can try guesses on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import hashlib
+import hmac
 import itertools
 import json
 import os
+import re
+import secrets
+import shlex
+import stat
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean
+from sfumato.errors import (
+    EngineError,
+    InputError,
+    ParameterError,
+    SfumatoError,
+    SourceError,
+    did_you_mean,
+)
 from sfumato.wording import shown
 
 __all__ = [
+    "INPUT_KEY",
+    "LARGEST_KEY",
     "appearing",
     "file_fingerprint",
     "held",
     "keep_only",
+    "keyed_digest",
     "make_folder",
+    "names_same",
     "read_bytes",
+    "read_secret",
     "read_text",
     "read_unlinked",
     "refuse_link",
@@ -37,9 +58,14 @@ __all__ = [
     "told_beside",
     "unreadable",
     "usual_mode",
+    "write_secret",
     "write_text",
 ]
 
+INPUT_KEY = "SFUMATO_INPUT_KEY"
+"""The environment variable that says where the input key lies."""
+LARGEST_KEY = 1 << 16
+"""Bytes of the largest key file."""
 _FEW = 8
 """Files of the same kind that are named where none has a similar name."""
 
@@ -260,7 +286,7 @@ def held(folder: Path) -> Iterator[Path]:
 def read_unlinked(path: Path, what: str) -> str:
     """The text of a UTF-8 file that must lie there itself: a link is refused, not followed."""
     try:
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        flags = os.O_RDONLY | _flag("O_NOFOLLOW") | _flag("O_NONBLOCK")
         with os.fdopen(os.open(path, flags), encoding="utf-8") as file:
             return file.read()
     except OSError as error:
@@ -331,3 +357,154 @@ def told_beside(output: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) and isinstance(told.get("output"), dict) else {}
+
+
+def read_secret(path: str | os.PathLike[str], what: str, *, follow: bool = True) -> bytes:
+    """The content of a file that only its owner can read.
+
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        What it holds, e.g. ``the key``.
+    follow
+        Whether the path may be a link.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no file, or can be read by others.
+    """
+    where = os.fspath(path)
+    try:
+        handle = os.open(path, os.O_RDONLY | _flag("O_NONBLOCK") | _no_follow(follow))
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) == errno.ELOOP:
+            raise InputError(
+                f"{what}: this is a link", where=where, remedy="Put the file itself there."
+            ) from None
+        raise _refusal(path, what, error, InputError) from None
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise InputError(
+            f"{what}: this is not a file", where=where, remedy="Name the file with the key."
+        )
+    with os.fdopen(handle, "rb") as file:
+        if os.name == "posix" and found.st_mode & 0o077:
+            raise InputError(
+                f"{what} can be read or changed by other users of this machine",
+                where=where,
+                remedy=f"Mend it with: chmod 600 {shlex.quote(where)} "
+                "(and make a new key if somebody may have seen this one).",
+            )
+        content = file.read(LARGEST_KEY + 1)
+    if len(content) > LARGEST_KEY:
+        raise InputError(
+            f"{what}: this file is too large to be a key",
+            where=where,
+            remedy="Name the file with the key.",
+        )
+    return content
+
+
+def write_secret(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o600) -> None:
+    """Write a new file that only its owner can read.
+
+    What exists is never replaced and no link is followed: the name appears once, with the whole
+    content behind it.
+    """
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _no_follow(False)
+        with os.fdopen(os.open(beside, flags, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(beside, target, follow_symlinks=False)  # fails where anything has the name
+        finally:
+            beside.unlink()
+    except FileExistsError:
+        raise ParameterError(
+            "this file already exists",
+            where=str(target),
+            remedy="Choose another name or folder; keys are never overwritten.",
+        ) from None
+    except OSError as error:
+        raise ParameterError(
+            f"the key cannot be written ({(error.strerror or str(error)).lower()})",
+            where=str(target),
+            remedy="Choose a folder that you may write to.",
+        ) from error
+
+
+def _flag(name: str) -> int:
+    return int(getattr(os, name, 0))  # Windows lacks some
+
+
+def _no_follow(follow: bool) -> int:
+    return 0 if follow else _flag("O_NOFOLLOW")
+
+
+def keyed_digest(text: str) -> str | None:
+    """A digest that only the owner of the input key can make, or try guesses on.
+
+    None where there is no input key and none can be made.
+    """
+    key = _input_key()
+    return None if key is None else f"blake2b:{_number(key)}:{_keyed(key, text)}"
+
+
+def names_same(digest: str | None, text: str) -> bool | None:
+    """Whether a digest of `keyed_digest` is of this text; None where the key is another one."""
+    key = _input_key(make=False)
+    if key is None or digest is None:
+        return None
+    kind, _, rest = digest.partition(":")
+    number, _, kept = rest.partition(":")
+    if kind != "blake2b" or number != _number(key):
+        return None
+    return hmac.compare_digest(kept.encode(), _keyed(key, text).encode())
+
+
+def _keyed(key: bytes, text: str) -> str:
+    return hashlib.blake2b(text.encode(), key=key, digest_size=32, person=b"input").hexdigest()
+
+
+def _number(key: bytes) -> str:
+    """A name of the key, which tells nothing about it."""
+    return hashlib.blake2b(b"", key=key, digest_size=8, person=b"number").hexdigest()
+
+
+def _input_key_path() -> Path:
+    told = os.environ.get(INPUT_KEY)
+    if told:
+        return Path(told)
+    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(config).expanduser() / "sfumato" / "input.key"
+
+
+def _input_key(*, make: bool = True) -> bytes | None:
+    """The key of this user, made where there is none; None where that is impossible."""
+    try:
+        path = _input_key_path()
+        if make and not path.is_symlink() and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with contextlib.suppress(ParameterError):  # another process may have been faster
+                write_secret(path, f"{secrets.token_hex(32)}\n".encode())
+        if not path.is_symlink() and not path.exists():
+            return None
+    except (OSError, RuntimeError):  # no home, or one that cannot be written to
+        return None
+    content = read_secret(path, "the input key", follow=False).strip()
+    if not re.fullmatch(rb"[0-9a-f]{64}", content):
+        raise InputError(
+            "the input key is damaged",
+            where=str(path),
+            remedy="Put it back from a copy, or remove it: a new one is made, and inputs of "
+            "earlier releases can no longer be recognised.",
+        )
+    return bytes.fromhex(content.decode())

@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.anonymization.actions import Merged, new_values
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, InputError, ParameterError
-from sfumato.keyfiles import write_secret
+from sfumato.files import write_secret
 
 
 def cells(release, *names):

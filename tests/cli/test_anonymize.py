@@ -14,7 +14,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.anonymization.registry import METHODS
 from sfumato.demo import people
-from sfumato.keyfiles import write_secret
+from sfumato.files import write_secret
 
 QI = ("--qi", "birth_date,sex,zip")
 OUT = ("--identifiers", "patient_id,name,ssn,email,phone", "--identifiers", "note")

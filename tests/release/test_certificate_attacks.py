@@ -18,7 +18,8 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import InputError, ParameterError, SourceError
-from sfumato.keyfiles import INPUT_KEY, make_pair
+from sfumato.files import INPUT_KEY
+from sfumato.keyfiles import make_pair
 from sfumato.privacy import KAnonymity
 from sfumato.release import Release, publish
 from sfumato.release.certificate import Certificate, certificate_path

@@ -16,7 +16,7 @@ from ports import connected, free_port
 from sfumato import secure
 from sfumato.budget import Budget
 from sfumato.errors import InputError, ParameterError, PeerError, SourceError
-from sfumato.keyfiles import write_secret
+from sfumato.files import write_secret
 from sfumato.secure.tls import Door
 
 

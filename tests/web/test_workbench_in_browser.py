@@ -14,7 +14,7 @@ import sfumato as sf
 from artefacts import keep
 from clicking import Hand, at, entered, kept, look, no_issues
 from sfumato.demo import write_people
-from sfumato.keyfiles import write_secret
+from sfumato.files import write_secret
 from sfumato.web.verbs import VERBS
 from workbench import PATIENCE, Running, running
 

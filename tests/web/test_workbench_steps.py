@@ -20,7 +20,7 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
-from sfumato.keyfiles import write_secret
+from sfumato.files import write_secret
 from sfumato.web import pages
 from sfumato.web.app import Job, Jobs
 from sfumato.web.choices import OFFERED, Choices

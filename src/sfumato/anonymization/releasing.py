@@ -44,9 +44,9 @@ from sfumato.budget import each
 from sfumato.engines.protocol import ClassSizes, CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, spell
+from sfumato.files import keyed_digest
 from sfumato.hierarchy import Published, ValueSets
 from sfumato.hierarchy.labels import STAR, as_text, mark_of, read_interval
-from sfumato.keyfiles import keyed_digest
 from sfumato.populations.promises import MatchesPopulation
 from sfumato.release import Promise, Release
 from sfumato.release.beside import NOT_PROMISED

@@ -46,7 +46,7 @@ from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import asks_sql
 from sfumato.errors import PromiseError, spell
 from sfumato.fields import declares
-from sfumato.keyfiles import names_same
+from sfumato.files import names_same
 from sfumato.privacy import compares
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path, check_place

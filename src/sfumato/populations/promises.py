@@ -34,8 +34,8 @@ from sfumato.engines.encoding import codes_from_arrow, codes_of_table
 from sfumato.engines.protocol import CELL_BYTES, ClassSizes, Codes, asks_sql
 from sfumato.engines.spool import give_back
 from sfumato.errors import spell
+from sfumato.files import names_same
 from sfumato.hierarchy import Hierarchy
-from sfumato.keyfiles import names_same
 from sfumato.populations.attack import matching
 from sfumato.populations.bounds import check_promise
 from sfumato.privacy import KMap, ModelFinding

@@ -11,7 +11,7 @@ from typing import Any
 from sfumato.engines.protocol import Engine, Staged, asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
-from sfumato.keyfiles import keyed_digest
+from sfumato.files import keyed_digest
 from sfumato.relational.description import (
     TABLE_ENDINGS,
     Dataset,

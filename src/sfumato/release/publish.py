@@ -21,7 +21,7 @@ from sfumato.engines.protocol import ClassSizes, Staged, asks_sql
 from sfumato.engines.recoding import Cells, Parted, Recoding, Step
 from sfumato.engines.writing import count_formulas, harmless
 from sfumato.errors import ParameterError, PromiseError, spell
-from sfumato.keyfiles import keyed_digest
+from sfumato.files import keyed_digest
 from sfumato.release.beside import about_persons, about_promise
 from sfumato.release.certificate import (
     FIELDS,

@@ -25,8 +25,9 @@ from sfumato.errors import (
     spell,
 )
 from sfumato.fields import declares, parameters
+from sfumato.files import names_same
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
-from sfumato.keyfiles import names_same, public_key
+from sfumato.keyfiles import public_key
 from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.check import bin_edges
 from sfumato.privacy.models import PromiseFields

@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, MissingExtraError, ParameterError, PeerError, SourceError
-from sfumato.keyfiles import read_secret, write_secret
+from sfumato.files import read_secret, write_secret
 from sfumato.results import Result
 from sfumato.secure.channel import FIRST_BYTES, opens_session
 

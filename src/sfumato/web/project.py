@@ -20,9 +20,16 @@ import tomli_w
 
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
-from sfumato.files import held, keep_only, read_unlinked, write_text
+from sfumato.files import (
+    held,
+    keep_only,
+    names_same,
+    read_secret,
+    read_unlinked,
+    write_secret,
+    write_text,
+)
 from sfumato.hierarchy import Hierarchy
-from sfumato.keyfiles import names_same, read_secret, write_secret
 from sfumato.release.certificate import Certificate
 from sfumato.release.promise import Finding
 from sfumato.release.publish import Release

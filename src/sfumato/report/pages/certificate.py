@@ -15,7 +15,7 @@ from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.errors import MissingExtraError, ParameterError
-from sfumato.keyfiles import names_same
+from sfumato.files import names_same
 from sfumato.privacy import model_from_dict
 from sfumato.release.beside import (
     pseudonyms_of,
