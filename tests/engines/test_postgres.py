@@ -33,6 +33,7 @@ from sfumato.errors import (
     ParameterError,
     SourceError,
 )
+from sfumato.tables import Table
 
 pytestmark = pytest.mark.postgres
 
@@ -104,9 +105,22 @@ def test_types_without_a_counterpart_travel_as_text(execute: Execute, opened: Op
     assert set(kinds.values()) == {"text"}
     (row,) = engine.sample(1).to_pylist()
     assert UUID(row["id"]).version == 4
-    assert (row["mood"], row["span"], row["address"]) == ("ok", "P1M2D", "10.0.0.1")
+    assert (row["mood"], row["span"], row["address"]) == ("ok", "P1M2D", "10.0.0.1/32")
     for name in kinds:
         assert engine.class_sizes([name]).to_dict() == {1: 1}
+        # Rows and classes show the same text, else rows of a part would be none of the table's.
+        assert engine.values(name).values[0].to_pylist() == [row[name]]
+
+
+def test_rows_of_padded_texts_and_addresses_are_solved_in_parts(
+    execute: Execute, opened: Opener
+) -> None:
+    execute(
+        "CREATE TABLE hosts AS SELECT (i % 4)::text::char(5) AS padded, "
+        "('10.0.0.' || i % 5)::inet AS address FROM generate_series(1, 100) AS i"
+    )
+    release = sf.anonymize(Table(opened("hosts")), qi=["padded", "address"], k=5, parts=3)
+    assert (release.k, release.classes) == (5, 20)
 
 
 def test_text_is_compared_byte_by_byte_under_any_collation(
@@ -298,6 +312,35 @@ def test_where_a_release_may_go(
     cells = {"x" * 64: Cells(np.zeros(0, np.int64), pa.array([], pa.string()))}
     with pytest.raises(EngineError, match="63 bytes"):
         engine.stage(Recoding((Step(engine.values("age"), cells),)), f"{postgres_schema}.long")
+
+
+@pytest.mark.parametrize(
+    ("read", "target"),
+    [("people", "young"), ("young", "people"), ("seen", "young"), ("seen", "people")],
+)
+def test_rows_that_are_read_are_not_replaced(
+    execute: Execute, opened: Opener, postgres_schema: str, read: str, target: str
+) -> None:
+    execute("CREATE TABLE people (age int) PARTITION BY RANGE (age)")
+    execute("CREATE TABLE young PARTITION OF people FOR VALUES FROM (0) TO (50)")
+    execute("CREATE TABLE old PARTITION OF people FOR VALUES FROM (50) TO (100)")
+    execute("INSERT INTO people SELECT i % 10 * 10 FROM generate_series(1, 100) AS i")
+    execute("CREATE VIEW seen AS SELECT * FROM people WHERE age < 20")
+    with pytest.raises(ParameterError, match="rows that are being read"):
+        sf.anonymize(
+            Table(opened(read)),
+            qi=["age"],
+            k=5,
+            output=f"{postgres_schema}.{target}",
+            force=True,
+        )
+    assert execute("SELECT count(*) FROM people").fetchone() == (100,)
+
+
+def test_a_name_that_would_be_cut_off_is_refused(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE people AS SELECT 1 AS age FROM generate_series(1, 9)")
+    with pytest.raises(ParameterError, match="more than 63 bytes"):
+        sf.anonymize(Table(opened("people")), qi=["age"], k=5, output="public." + "x" * 64)
 
 
 def test_a_failed_release_leaves_no_table(

@@ -108,6 +108,26 @@ _ANY_VALUE: dict[Kind, sql.Node] = {
 }
 """Any value of each kind, to stand beside a null in a join."""
 
+_LONGEST_NAME = 63
+"""Bytes of a name, unless somebody compiled a server of their own."""
+
+_HOLDS = """
+WITH RECURSIVE within(id) AS (
+    SELECT unnest(%s::oid[])
+    UNION SELECT found.id FROM within, LATERAL (
+        SELECT inhrelid AS id FROM pg_inherits WHERE inhparent = within.id
+        UNION ALL SELECT refobjid FROM pg_depend JOIN pg_rewrite AS rule ON objid = rule.oid
+        WHERE classid = 'pg_rewrite'::regclass AND refclassid = 'pg_class'::regclass
+            AND ev_class = within.id
+    ) AS found
+), around(id) AS (
+    SELECT id FROM within
+    UNION SELECT inhparent FROM pg_inherits JOIN around ON inhrelid = around.id
+)
+SELECT 1 FROM around WHERE id = %s
+"""
+"""Whether a table is below a view or a divided table that is read, or above such a table."""
+
 
 class _Dialect(sql.Dialect):
     counts_together = True
@@ -454,13 +474,26 @@ class Postgres:
                     where=self.server.shown,
                     remedy="Create it first, or name another one.",
                 )
+            if len(parts[-1].encode()) > _LONGEST_NAME:
+                raise ParameterError(
+                    f"PostgreSQL cuts names of more than {_LONGEST_NAME} bytes off",
+                    where=destination,
+                    remedy="Choose a shorter name.",
+                )
             target = sql.table(parts[-1], found[0])
             existing = _relation(connection, target)
-            read = [sql.table(one.name, one.db or None) for one in source.find_all(exp.Table)]
-            if existing is not None and existing in [_relation(connection, one) for one in read]:
+            named = [sql.table(one.name, one.db or None) for one in source.find_all(exp.Table)]
+            read = [_relation(connection, one) for one in named]
+            if existing is not None and existing in read:
                 raise ParameterError(
                     "this is the table being read; it would be lost",
                     where=self.name,
+                    remedy="Write to another name.",
+                )
+            if existing is not None and connection.execute(_HOLDS, (read, existing)).fetchone():
+                raise ParameterError(
+                    "this table holds rows that are being read; they would be lost",
+                    where=destination,
                     remedy="Write to another name.",
                 )
         return target
@@ -489,7 +522,7 @@ class _Session:
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
         format_ = "text" if bare(columns) else "csv"
-        copying = _copy(exp.Subquery(this=statement), "STDOUT", format_)
+        copying = _copy(exp.Subquery(this=_as_text(statement, columns)), "STDOUT", format_)
         received = _received(self.connection, sql.text(copying, _DIALECT))
         with self._database.server.guarded(self._database.name), closing(received) as messages:
             self.connection.execute(_BY_HASHING if statement.find(exp.Group) else _AS_USUAL)
@@ -772,6 +805,22 @@ def _digits(rows: sql.Rows, names: Sequence[str]) -> sql.Node:
         scale = exp.Max(this=exp.Anonymous(this="SCALE", expressions=[cell]))
         figures += [scale, exp.Length(this=exp.cast(whole, "text")), all_finite]
     return exp.select(*figures).from_(rows.relation())
+
+
+def _as_text(statement: sql.Node, columns: Sequence[Column]) -> sql.Node:
+    """A statement whose texts are those that questions compare.
+
+    What a type shows is not always what it is cast to: ``character(5)`` is shown with blanks at
+    its end, and a host of ``inet`` without its mask.
+    """
+    if not any(column.kind == "text" for column in columns):
+        return statement
+    names = [f"a{at}" for at in range(len(columns))]
+    cells = [
+        exp.cast(sql.field(name), "text") if column.kind == "text" else sql.field(name)
+        for name, column in zip(names, columns, strict=True)
+    ]
+    return exp.select(*cells).from_(_DIALECT.relation(exp.Subquery(this=statement), names))
 
 
 def _copy(what: sql.Node, where: str, form: str, *more: str) -> sql.Node:
