@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import faulthandler
+import itertools
 import json
 import multiprocessing
 import os
+import select
 import sys
 import tempfile
+import traceback
+import warnings
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -43,6 +48,12 @@ def sfumato(*arguments: object, stdin: str | bytes | None = None) -> Done:
     return Done(result.exit_code, result.stdout, result.stderr)
 
 
+PRELOADED = (
+    "cli_tools", "killed_house", "killed_writer", "numba", "pyarrow.parquet", "sfumato.cli.party",
+    "sfumato.quasi.mask", "sfumato.relational", "sfumato.secure.party", "warmed",
+)  # fmt: skip
+
+
 def forks() -> BaseContext:
     """Makes processes of one that has loaded all they need; there is one of them in each test run.
 
@@ -53,11 +64,9 @@ def forks() -> BaseContext:
     from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["cli_tools", "killed_house", "killed_writer", "numba", "pyarrow.parquet",
-         "sfumato.cli.party", "sfumato.quasi.mask", "sfumato.relational", "sfumato.secure.party",
-         "warmed"]
-    )  # fmt: skip
+    if hasattr(forkserver._forkserver, "shared"):
+        return context
+    context.set_forkserver_preload(list(PRELOADED))
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *([path] * bool(path))])
     try:
@@ -66,6 +75,47 @@ def forks() -> BaseContext:
         del os.environ["PYTHONPATH"]
         os.environ.update({"PYTHONPATH": path} if path else {})
     return context
+
+
+def share_forks(environment: dict[str, str]) -> None:
+    """Let all workers that are forked from here on have their processes made by one.
+
+    That one is forked from here, too, so that what tests have loaded needs no loading again; the
+    rest it loads as soon as somebody asks it for a process. It ends with the last of them.
+    """
+    from multiprocessing import forkserver, resource_tracker, util
+
+    def forked(_: str, words: list[str], files: list[int]) -> int:
+        with warnings.catch_warnings():  # those of libraries that were only imported: they cope
+            warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+            process = os.fork()
+        if process:
+            return process
+        code = 0
+        try:
+            faulthandler.disable()
+            ends = [2, *sorted(files), os.sysconf("SC_OPEN_MAX")]
+            for below, above in itertools.pairwise(ends):  # its own hold on what tells of its end
+                os.closerange(below + 1, above)
+            os.environ.update(environment)
+            select.select(files, [], [])
+            exec(words[-1])
+        except Exception:
+            code = 1
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    server: Any = forkserver._forkserver
+    forkserver.set_forkserver_preload(list(PRELOADED))
+    resource_tracker.ensure_running()
+    starting, util.spawnv_passfds = util.spawnv_passfds, forked  # type: ignore[attr-defined]
+    try:
+        forkserver.ensure_running()
+    finally:
+        util.spawnv_passfds = starting  # type: ignore[attr-defined]
+    server.shared = True
+    server.ensure_running = lambda: None  # it asks after its child, which is none of a worker's
 
 
 class Program:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 import sfumato
+from cli_tools import share_forks
 
 pytest_plugins = ["servers", "workers"]
 
@@ -337,6 +338,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # Compiling makes millions of objects and little garbage: looking often takes an eighth of it.
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
+    if session.config.option.workers > 1:
+        place = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        share_forks({"SFUMATO_INPUT_KEY": str(place / "input.key")})
 
 
 def pytest_sessionfinish() -> None:
