@@ -213,7 +213,7 @@ class Bench:
         environment = {**os.environ, "PYTHONPATH": str(self._tree / "src")}
         environment.pop("PYTEST_ADDOPTS", None)
         return subprocess.Popen(
-            [sys.executable, __file__, SERVES],
+            [sys.executable, __file__, SERVES, *LIBRARIES],
             cwd=self._tree,
             env=environment,
             stdin=subprocess.PIPE,
@@ -242,7 +242,7 @@ def serve() -> int:
     """What the process of a bench does."""
     import pytest
 
-    for name in LIBRARIES:
+    for name in sys.argv[2:]:
         with suppress(ImportError):
             importlib.import_module(name)
     for asked in sys.stdin:

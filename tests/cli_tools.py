@@ -119,14 +119,18 @@ def share_forks(environment: dict[str, str]) -> None:
 
 
 class Program:
-    """``sfumato`` with these arguments in a process of its own, on a terminal of 80 columns."""
+    """``sfumato`` with these arguments in a process of its own, on a terminal of 80 columns.
 
-    def __init__(self, *arguments: object) -> None:
+    With `code`, a program of Python that finds libraries loaded, and nothing of the package.
+    """
+
+    def __init__(self, *arguments: object, code: str | None = None) -> None:
         self._said = tempfile.TemporaryDirectory()
         self._places = [Path(self._said.name, name) for name in ("out", "err")]
         words = [str(argument) for argument in arguments]
         environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
-        self._process = forks().Process(target=_run, args=(words, self._places, environment))
+        started = words, self._places, environment, os.getcwd(), code
+        self._process = forks().Process(target=_run, args=started)
         self._process.start()
 
     @property
@@ -143,10 +147,23 @@ class Program:
         return out, err
 
 
-def _run(words: list[str], places: list[Path], environment: dict[str, str]) -> None:
+def _run(
+    words: list[str],
+    places: list[Path],
+    environment: dict[str, str],
+    folder: str,
+    code: str | None,
+) -> None:
     os.environ.clear()
     os.environ.update(environment)
+    os.chdir(folder)
     for number, place in enumerate(places, 1):
         os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600), number)
-    sys.argv = ["sfumato", *words]
-    main()
+    if code is None:
+        sys.argv = ["sfumato", *words]
+        main()
+        return
+    sys.argv = ["-c", *words]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sfumato"]:
+        del sys.modules[name]
+    exec(code, {"__name__": "__main__"})

@@ -1,8 +1,7 @@
 """Parties of an exact fit as processes of their own, over TLS, with something wrong with some.
 
-Run as a program by `tests/joint/test_joint_parties.py`: it loads everything once and then forks
-the parties of one scenario after the other, which is much faster than starting each of them.
-Reads scenarios from standard input, a JSON object a line; answers in the same way.
+A process of `tests/joint/test_joint_parties.py` loads everything once and then forks the parties of
+one scenario after the other, which is much faster than starting each of them. A scenario:
 
     {"names": "ABC", "faults": {"C": ["kill", 3]}, "timeout": 10}
 
@@ -16,9 +15,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import tempfile
 import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -136,18 +136,13 @@ def play(folder: Path, scenario: dict[str, Any]) -> dict[str, Any]:
     return {"found": found, "seconds": seconds, "hanging": sorted(waiting.values())}
 
 
-def main() -> None:
-    """Answer scenarios until there are none."""
-    with tempfile.TemporaryDirectory() as folder:
+def answer(line: Connection) -> None:
+    """Play scenarios until there are none."""
+    with tempfile.TemporaryDirectory() as folder, suppress(EOFError):
         for name in "ABCD":
             make_keys(folder, name)
             make_keys(Path(folder) / "strange", name)
         pooled("ABC")  # loads the compiled code, which the forks share
-        for line in sys.stdin:
-            scenario = {"faults": {}, "timeout": 10.0, **json.loads(line)}
-            sys.stdout.write(json.dumps(play(Path(folder), scenario)) + "\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+        while True:
+            scenario = {"faults": {}, "timeout": 10.0, **line.recv()}
+            line.send(play(Path(folder), scenario))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cli_tools import Program
+
 HEAVY = ("numba", "pyarrow", "pyspark", "sklearn", "scipy", "pandas", "polars", "duckdb", "ibis")
 
 
@@ -104,11 +106,7 @@ main()
 
 def test_nothing_needs_what_windows_does_not_have(tmp_path):
     target = tmp_path / "people.parquet"
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_POSIX, "demo-data", "--rows", "50", "-o", str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = Program("demo-data", "--rows", "50", "-o", target, code=WITHOUT_POSIX)
+    _, said = done.communicate(timeout=300)
+    assert done.returncode == 0, said
     assert target.exists()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cli_tools import forks
 from ports import connected
 from sfumato.kernels.compiling import Loop
 from sfumato.secure import Ring, Session, Shares, together
+from sfumato.secure.channel import Channel
 
 P60 = (1 << 60) - 93
 BY_CHANCE = 1e-12
@@ -111,73 +114,66 @@ class Recorder:
         return payloads
 
 
-_STAGE = """
-import os, signal, sys
-sys.path.insert(0, sys.argv[1])
-from sfumato import secure
-from sfumato.secure.channel import Channel
-from two_parties import PROGRAMS
-secure.warm_up()
-print("ready", flush=True)
-for line in sys.stdin:
-    role, program, port, fatal = line.split()
-    if os.fork():
-        os.wait()
-        print("ended", flush=True)
-        continue
-    left = int(fatal)
-    if left >= 0:
-        def dying(method):
-            def call(self, *arguments):
-                global left
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                left -= 1
-                return method(self, *arguments)
-            return call
-        Channel.send = dying(Channel.send)
-        Channel._receive = dying(Channel._receive)
-    with secure.connect(role, ("127.0.0.1", int(port)), program=program, timeout=60) as session:
+def _stage(line: Connection) -> None:
+    """Play again and again, each time in a process of its own."""
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            play = line.recv()
+            if not os.fork():
+                with contextlib.suppress(BaseException):  # who was left alone
+                    _play(*play)
+                os._exit(0)
+            os.wait()
+            line.send("ended")
+
+
+def _play(role: str, program: str, port: int, fatal: int) -> None:
+    from sfumato import secure
+
+    if fatal >= 0:
+        _die_before(fatal)
+    with secure.connect(role, ("127.0.0.1", port), program=program, timeout=60) as session:
         PROGRAMS[program](session)
-    os._exit(0)
-"""
+
+
+def _die_before(message: int) -> None:
+    """Let this process be killed before it sends or takes this message."""
+    numbers = itertools.count()
+
+    def dying(method: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            if next(numbers) == message:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return method(*arguments)
+
+        return call
+
+    Channel.send = dying(Channel.send)  # type: ignore[method-assign]
+    Channel._receive = dying(Channel._receive)  # type: ignore[method-assign]
 
 
 class Understudy:
     """A process that plays the other party, over and over, and dies at a given message."""
 
     def __init__(self) -> None:
-        tests = Path(__file__).parent
-        environment = {**os.environ, "PYTHONPATH": str(tests.parent / "src")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _STAGE, str(tests)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
+        context = forks()
+        self._line, there = context.Pipe()
+        self._process = context.Process(target=_stage, args=(there,))
+        self._process.start()
+        there.close()
 
     def play(self, role: str, program: str, port: int, *, fatal: int = -1) -> None:
         """Connect as `role`; be killed before message number `fatal`, if not negative."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{role} {program} {port} {fatal}\n")
-        self._process.stdin.flush()
+        self._line.send((role, program, port, fatal))
 
     def wait(self) -> None:
         """Wait for the end of the last play."""
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ended\n"
+        assert self._line.recv() == "ended"
 
     def close(self) -> None:
         """Send the process home."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(20)
-        self._process.stdout.close()
+        self._line.close()
+        self._process.join(20)
 
 
 @contextlib.contextmanager
@@ -188,6 +184,21 @@ def understudy() -> Iterator[Understudy]:
         yield actor
     finally:
         actor.close()
+
+
+def logarithms_over_tls(role: str, mode: str, host: str, port: str, keys: str) -> None:
+    """A party that takes logarithms with the other, and writes them beside its keys."""
+    from sfumato import secure
+
+    other = "bob" if role == "alice" else "alice"
+    mine = (Path(keys, f"{role}.crt"), Path(keys, f"{role}.key"), Path(keys, f"{other}.crt"))
+    settings: dict[str, Any] = {"program": "log", "tls": secure.TLS(*mine), "timeout": 60}
+    ring = Ring.power_of_two(64)
+    with getattr(secure, mode)(role, (host, int(port)), **settings) as session:
+        x = secure.private(ring, [900 if role == "alice" else 100, 1, 7])
+        result = secure.reveal_real(session, secure.log(session, x, bits=20), what="ln x")
+    told = f"{' '.join(f'{v:.4f}' for v in result)} {session.report().encrypted}"
+    Path(keys, f"{role}.txt").write_text(told, encoding="utf-8")
 
 
 def everything(session: Session, numbers: Sequence[int] = (3, 1000, 77)) -> list[float]:

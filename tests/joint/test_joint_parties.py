@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +9,7 @@ import numpy as np
 import pytest
 
 import joint_parties
+from cli_tools import forks
 
 Play = Callable[..., dict[str, Any]]
 MOST_MESSAGES = 2_000
@@ -20,24 +18,21 @@ MOST_MESSAGES = 2_000
 @pytest.fixture(scope="module")
 def play() -> Iterator[Play]:
     """Play a scenario and return what every party found."""
-    with subprocess.Popen(
-        [sys.executable, joint_parties.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as stage:
-        assert stage.stdin is not None
-        assert stage.stdout is not None
+    context = forks()
+    line, there = context.Pipe()
+    stage = context.Process(target=joint_parties.answer, args=(there,))
+    stage.start()
+    there.close()
 
-        def scenario(names: str = "ABC", **settings: Any) -> dict[str, Any]:
-            stage.stdin.write(json.dumps({"names": names, **settings}) + "\n")
-            stage.stdin.flush()
-            told: dict[str, Any] = json.loads(stage.stdout.readline())
-            assert not told["hanging"], settings
-            return told
+    def scenario(names: str = "ABC", **settings: Any) -> dict[str, Any]:
+        line.send({"names": names, **settings})
+        told: dict[str, Any] = line.recv()
+        assert not told["hanging"], settings
+        return told
 
-        yield scenario
-        stage.stdin.close()
+    yield scenario
+    line.close()
+    stage.join(60)
 
 
 def errors(told: dict[str, Any], names: str) -> list[str]:

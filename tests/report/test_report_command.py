@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from cli_tools import sfumato
+from cli_tools import Program, sfumato
 from ports import free_port
 from sfumato.joint import (
     Agreement,
@@ -182,15 +180,11 @@ def test_two_parties_write_a_page_of_their_run(tmp_path: Path) -> None:
         words += ["--target", "ill", "--report", tmp_path / f"{me}.html", "--timeout", "120"]
         return [*map(str, words), "--share-categories"]
 
-    with subprocess.Popen(
-        [sys.executable, "-m", "sfumato", *asked("alice", "--listen")],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as alice:
-        bob = sfumato(*asked("bob", "--peer"))
-        assert bob.code == 0, bob.err
-        _, said = alice.communicate(timeout=120)
-        assert alice.returncode == 0, said
+    alice = Program(*asked("alice", "--listen"))
+    bob = sfumato(*asked("bob", "--peer"))
+    assert bob.code == 0, bob.err
+    _, said = alice.communicate(timeout=120)
+    assert alice.returncode == 0, said
     for me in ("alice", "bob"):
         text = (tmp_path / f"{me}.html").read_text(encoding="utf-8")
         assert "Which columns the tree asks for" in text

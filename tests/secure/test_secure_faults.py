@@ -6,22 +6,21 @@ import contextlib
 import os
 import subprocess
 import sys
-import textwrap
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cli_tools import forks
 from namespaces import two_hosts
 from ports import free_port
 from sfumato import secure
 from sfumato.errors import PeerError, SfumatoError
 from sfumato.secure import Ring
 from sfumato.secure.channel import Channel
-from two_parties import PROGRAMS, Recorder, everything, understudy
+from two_parties import PROGRAMS, Recorder, everything, logarithms_over_tls, understudy
 
 TIMEOUT = 60
 
@@ -170,57 +169,48 @@ def test_a_slow_peer_is_waited_for_within_the_time_out():
         secure.together(slow, fast, timeout=0.1)
 
 
-SCRIPT = """
-import sys
-from pathlib import Path
-from sfumato import secure
-
-role, mode, host, port, keys = sys.argv[1:]
-other = "bob" if role == "alice" else "alice"
-tls = secure.TLS(Path(keys, f"{role}.crt"), Path(keys, f"{role}.key"), Path(keys, f"{other}.crt"))
-secure.warm_up()
-ring = secure.Ring.power_of_two(64)
-with getattr(secure, mode)(role, (host, int(port)), program="log", tls=tls, timeout=60) as session:
-    x = secure.private(ring, [900 if role == "alice" else 100, 1, 7])
-    result = secure.reveal_real(session, secure.log(session, x, bits=20), what="ln x")
-print(" ".join(f"{v:.4f}" for v in result), session.report().encrypted)
-"""
-
-
-def start(script: Path, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
-    source = Path(secure.__file__).parents[2]
-    return subprocess.Popen(
-        [*prefix, sys.executable, str(script), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(source)},
-    )
-
-
-def keys_and_script(folder: Path) -> Path:
+def keys_in(folder: Path) -> Path:
     for role in ("alice", "bob"):
         secure.make_keys(folder, role)
-    script = folder / "party.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    return script
+    return folder
+
+
+def agree_on_logarithms(folder: Path) -> bool:
+    told = {(folder / f"{role}.txt").read_text(encoding="utf-8") for role in ("alice", "bob")}
+    return told == {"6.9078 0.6932 2.6391 True"}
 
 
 def test_two_processes_over_tls(tmp_path):
-    script, port = keys_and_script(tmp_path), str(free_port())
-    alice = start(script, "alice", "listen", "127.0.0.1", port, str(tmp_path))
-    bob = start(script, "bob", "connect", "127.0.0.1", port, str(tmp_path))
-    outputs = [p.communicate(timeout=120) for p in (alice, bob)]
-    assert [p.returncode for p in (alice, bob)] == [0, 0], outputs
-    assert outputs[0][0] == outputs[1][0] == "6.9078 0.6932 2.6391 True\n"
+    context, port = forks(), str(free_port())
+    keys = str(keys_in(tmp_path))
+    parties = [
+        context.Process(target=logarithms_over_tls, args=(role, mode, "127.0.0.1", port, keys))
+        for role, mode in (("alice", "listen"), ("bob", "connect"))
+    ]
+    for party in parties:
+        party.start()
+    for party in parties:
+        party.join(120)
+    assert [party.exitcode for party in parties] == [0, 0]
+    assert agree_on_logarithms(tmp_path)
 
 
-@pytest.mark.slow  # the same two programs as above
+@pytest.mark.slow  # the same two parties as above
 def test_two_hosts_in_two_network_namespaces(tmp_path):
-    script = keys_and_script(tmp_path)
+    keys, code = str(keys_in(tmp_path)), "import sys, two_parties as t; t.logarithms_over_tls"
+    paths = os.pathsep.join([str(Path(secure.__file__).parents[2]), str(Path(__file__).parents[1])])
     with two_hosts() as (address, first, second):
-        alice = start(script, "alice", "listen", address, "7000", str(tmp_path), prefix=first)
-        bob = start(script, "bob", "connect", address, "7000", str(tmp_path), prefix=second)
-        outputs = [p.communicate(timeout=120) for p in (alice, bob)]
-    assert [p.returncode for p in (alice, bob)] == [0, 0], outputs
-    assert outputs[0][0] == outputs[1][0] == "6.9078 0.6932 2.6391 True\n"
+        parties = [
+            subprocess.Popen(
+                [*host, sys.executable, "-c", f"{code}(*sys.argv[1:])", *words, "7000", keys],
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
+            for host, words in (
+                (first, ("alice", "listen", address)),
+                (second, ("bob", "connect", address)),
+            )
+        ]
+        said = [party.communicate(timeout=120) for party in parties]
+    assert [party.returncode for party in parties] == [0, 0], said
+    assert agree_on_logarithms(tmp_path)
