@@ -82,6 +82,18 @@ def test_declared_keys_are_taken_as_they_are(clinic: str) -> None:
     assert (found.person, found.guessed) == ("patients.id", True)
 
 
+def test_a_description_that_could_not_be_opened_is_not_proposed(clinic: str) -> None:
+    """A dataset.toml names files, so that of a database nobody could use."""
+    found = sfumato("scan", clinic)
+    assert found.code == 0
+    assert "say so with --person." in " ".join(found.out.split())
+    assert "dataset.toml" not in found.out
+    refused = sfumato("anonymize", clinic, "-k", "2", "--qi", "patients.sex")
+    assert refused.code == 2
+    assert "nobody said whom" in refused.err
+    assert "dataset.toml" not in refused.err
+
+
 def test_a_schema_is_released_to_a_schema_in_one_transaction(
     postgres: Any, clinic: str, target: str, key: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -15,6 +15,7 @@ from sfumato.cli._options import split_columns
 from sfumato.cli._running import Run, figures, listed, may_be_dataset
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
+from sfumato.tables.formats import is_postgres
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
@@ -180,7 +181,8 @@ def scan_view(found: DatasetScan) -> RenderableType:
         Text("Who can be found", style="bold"),
         Padding(Group(*map(Text, _verdict(found))), (0, 2)),
     ]
-    if not found.dataset.endswith(".toml"):  # nobody described it yet
+    described = is_postgres(found.dataset)  # a description names files, and nothing else
+    if not described and not found.dataset.endswith(".toml"):  # nobody described it yet
         written = Text(found.description.rstrip())
         parts += ["", Text("As a dataset.toml", style="bold"), Padding(written, (0, 2))]
     return Group(*parts)
@@ -199,9 +201,8 @@ def _verdict(found: DatasetScan) -> list[str]:
             f"Views are no tables of the dataset and were not looked at: {', '.join(found.views)}."
         )
     if found.guessed:
-        lines.append(
-            f"Probably about `{found.person}`; say so with --person, or in a dataset.toml."
-        )
+        elsewhere = "" if is_postgres(found.dataset) else ", or in a dataset.toml"
+        lines.append(f"Probably about `{found.person}`; say so with --person{elsewhere}.")
     nowhere = [one.name for one in found.tables if one.way is None]
     if nowhere:
         lines.append(

@@ -682,11 +682,12 @@ def require_person(made: Dataset) -> tuple[str, str]:
     """The table and column of persons; whoever releases must have said it."""
     if made.person is None:
         example = ".".join(made.likely_person or ("patients", "id"))
+        option = spell("person", example)
+        written = f'Write person = "{example}" in its {DESCRIPTION}, or give {option}.'
         raise ParameterError(
             "nobody said whom the dataset is about",
             where=shown(made.name),
-            remedy=f'Write person = "{example}" in its {DESCRIPTION}, or give '
-            f"{spell('person', example)}.",
+            remedy=f"Give {option}." if is_postgres(str(made.name)) else written,
         )
     name, column = made.person
     mine = made.tables[name].table
