@@ -24,85 +24,25 @@ from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import class_ids, group_distinct, group_min, representatives
+from sfumato.privacy.check import (
+    DEFAULT_THRESHOLD,
+    HouseholdRisk,
+    Risk,
+    risk_of_classes,
+    risk_of_persons,
+)
 from sfumato.privacy.classes import matching_sizes
 from sfumato.privacy.models import require_missing
-from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
 
 __all__ = [
-    "DEFAULT_THRESHOLD",
     "Alike",
-    "HouseholdRisk",
-    "Risk",
     "alike",
     "risk",
-    "risk_of_classes",
-    "risk_of_persons",
     "sampling_weights",
     "write_risks",
 ]
-
-DEFAULT_THRESHOLD = 0.2
-"""Risk above which a row counts as exposed: that of a class of five."""
-
-
-@dataclass(frozen=True)
-class HouseholdRisk(Result):
-    """Risk that anybody of a household is found, 1 - Π(1 - r) over the risks r of its members.
-
-    After Templ, Meindl & Kowarik 2015: who is found gives the others away.
-
-    Attributes
-    ----------
-    highest, mean
-        Of all households.
-    share_above
-        Share of households whose risk exceeds the threshold.
-    """
-
-    column: str
-    number: int
-    highest: float
-    mean: float
-    share_above: float
-
-
-@dataclass(frozen=True)
-class Risk(Result):
-    """Risks of a table by some columns; all are shares in [0, 1].
-
-    Attributes
-    ----------
-    prosecutor, journalist
-        The highest risk of any row. Without a population or weights they are the same.
-    marketer
-        Expected share of right matches.
-    share_above, journalist_share_above
-        Share of rows (or persons) whose risk exceeds `threshold`.
-    persons
-        Persons, where a column tells them apart; else None, and every row is a person.
-    basis
-        What population the journalist's and marketer's risks refer to.
-    households
-        Where households were given: how many there are, and the risk that anybody in one is found.
-    after
-        The same for a released table, where one was given.
-    """
-
-    qi: tuple[str, ...]
-    rows: int
-    persons: int | None
-    classes: int
-    prosecutor: float | None
-    journalist: float | None
-    marketer: float | None
-    share_above: float
-    journalist_share_above: float
-    threshold: float
-    basis: str
-    households: HouseholdRisk | None = None
-    after: Risk | None = None
 
 
 def risk(
@@ -251,59 +191,6 @@ def _households(
     )
 
 
-def risk_of_classes(
-    sizes: Any,
-    in_population: Any = None,
-    *,
-    times: Any = None,
-    rows: Any = None,
-    qi: Sequence[str] = (),
-    threshold: float = DEFAULT_THRESHOLD,
-    basis: str = "the table itself",
-) -> Risk:
-    """Risks from the sizes of classes alone.
-
-    Parameters
-    ----------
-    sizes
-        Rows of each class.
-    in_population
-        Size of each class in the population; never taken to be smaller than in the table.
-    times
-        How many classes there are like this one; 1 each by default.
-    rows
-        Rows of each class that are its own, where its size counts others that it matches too.
-
-    Examples
-    --------
-    >>> found = risk_of_classes([1, 4], in_population=[10, 100])
-    >>> found.prosecutor, found.journalist, round(found.marketer, 4)
-    (1.0, 0.1, 0.028)
-    """
-    sizes = np.asarray(sizes, dtype=np.int64)
-    outside = sizes.astype(float)
-    if in_population is not None:
-        outside = np.maximum(np.asarray(in_population, dtype=float), sizes)
-    number = np.ones(len(sizes), dtype=np.int64) if times is None else np.asarray(times)
-    held = sizes * number if rows is None else np.asarray(rows, dtype=np.int64)
-    all_rows = int(held.sum())
-    if all_rows == 0:
-        return Risk(tuple(qi), 0, None, 0, None, None, None, 0.0, 0.0, threshold, basis)
-    return Risk(
-        qi=tuple(qi),
-        rows=all_rows,
-        persons=None,
-        classes=int(number.sum()),
-        prosecutor=float(1.0 / sizes.min()),
-        journalist=float(1.0 / outside.min()),
-        marketer=float((held / outside).sum() / all_rows),
-        share_above=float(held[_exposed(sizes, threshold)].sum() / all_rows),
-        journalist_share_above=float(held[_exposed(outside, threshold)].sum() / all_rows),
-        threshold=threshold,
-        basis=basis,
-    )
-
-
 def write_risks(
     source: Any,
     qi: Sequence[str],
@@ -417,59 +304,6 @@ def _once(classes: Array, who: Array, number: int) -> Array:
     return np.asarray(representatives(*class_ids(pair, sizes, entries=len(who))), dtype=np.int64)
 
 
-def risk_of_persons(
-    classes: Array,
-    who: Array,
-    in_population: Array | None = None,
-    *,
-    sizes: Array | None = None,
-    qi: Sequence[str] = (),
-    rows: int = 0,
-    threshold: float = DEFAULT_THRESHOLD,
-    basis: str = "the table itself",
-) -> Risk:
-    """Risks of persons: class sizes in persons, and the worst row of each person.
-
-    Parameters
-    ----------
-    classes, who
-        Pairs of a class and a person who is in it, both numbered from 0, in any order and number.
-    in_population
-        Size of each class in the population.
-    sizes
-        Persons of each class, where they were counted already.
-    rows
-        Rows of the table.
-    """
-    number, persons = (
-        (int(classes.max()) + 1 if len(classes) else 0),
-        (int(who.max()) + 1 if len(who) else 0),
-    )
-    if sizes is None:
-        pairs = classes.astype(np.uint32), who.astype(np.uint32)
-        sizes = group_distinct(pairs[0], number, pairs[1], max(persons, 1))
-    outside = sizes if in_population is None else np.maximum(in_population, sizes)
-    plain = risk_of_classes(
-        sizes[sizes > 0], outside[sizes > 0], qi=qi, threshold=threshold, basis=basis
-    )
-    if persons == 0:
-        return replace(plain, persons=0)
-    there = np.bincount(who, minlength=persons) > 0
-    smallest = group_min(who, persons, sizes[classes])
-    smallest_outside = smallest
-    if in_population is not None:
-        smallest_outside = np.full(persons, np.inf)
-        np.minimum.at(smallest_outside, who, outside[classes])
-    return replace(
-        plain,
-        rows=rows,
-        persons=int(there.sum()),
-        marketer=float((1.0 / smallest_outside[there]).mean()),
-        share_above=float(_exposed(smallest[there], threshold).mean()),
-        journalist_share_above=float(_exposed(smallest_outside[there], threshold).mean()),
-    )
-
-
 def _outside(
     entries: Codes,
     classes: Array,
@@ -554,11 +388,6 @@ def _as_type(values: pa.Array, wanted: pa.DataType, name: str, where: str) -> pa
 def _class_numbers(entries: Codes, qi: tuple[str, ...]) -> tuple[Array, int]:
     ids, number = entries.numbered(qi)
     return ids.astype(np.int64), number
-
-
-def _exposed(sizes: Array, threshold: float) -> Array:
-    """Whether one over the size exceeds the threshold, with room for rounding."""
-    return np.asarray(sizes * threshold < 1.0 - 1e-12)
 
 
 def sampling_weights(values: pa.Array, name: str) -> Array:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.risks import risk, risk_of_classes
+from sfumato.privacy.check import risk_of_classes
+from sfumato.risks import risk
 
 rows_of_people = st.lists(
     st.tuples(

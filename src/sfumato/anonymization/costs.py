@@ -25,7 +25,7 @@ from sfumato.engines.protocol import ClassSizes
 from sfumato.hierarchy import Ranges
 from sfumato.hierarchy.labels import as_text, same_texts
 from sfumato.hierarchy.tree import Array
-from sfumato.risks import Risk, risk_of_classes, risk_of_persons
+from sfumato.privacy.check import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
     average_class_size,

@@ -65,8 +65,8 @@ from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import group_distinct, group_rows, size_histogram
 from sfumato.privacy import Rules, with_crowd
+from sfumato.privacy.check import Risk
 from sfumato.release import Release
-from sfumato.risks import Risk
 from sfumato.tables import Table
 from sfumato.tables.columnar import ArrowSource
 from sfumato.utility import certainty_penalty

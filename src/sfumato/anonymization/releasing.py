@@ -48,11 +48,11 @@ from sfumato.files import keyed_digest
 from sfumato.hierarchy import Published, ValueSets
 from sfumato.hierarchy.labels import STAR, as_text, mark_of, read_interval
 from sfumato.populations.promises import MatchesPopulation
+from sfumato.privacy.check import Risk
 from sfumato.release import Promise, Release
 from sfumato.release.beside import NOT_PROMISED
 from sfumato.release.other_promises import LinkedHistories, WithoutColumns
 from sfumato.release.promise import Anonymity
-from sfumato.risks import Risk
 from sfumato.tables import Table
 from sfumato.wording import counted
 

@@ -34,7 +34,7 @@ from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import pseudonym_key
 from sfumato.privacy import Model, column_sets, models_of
-from sfumato.privacy.check import bin_edges
+from sfumato.privacy.diversity import bin_edges
 from sfumato.privacy.models import COLUMNS, PromiseFields
 from sfumato.release import Release
 from sfumato.release.certificate import certificate_path

@@ -33,9 +33,9 @@ from sfumato.wording import counted, phrase
 
 if TYPE_CHECKING:
     from sfumato.anonymization.request import Request
+    from sfumato.privacy.check import Risk
     from sfumato.release import Release
     from sfumato.release.promise import Finding
-    from sfumato.risks import Risk
 
 
 app = new_app()

@@ -27,8 +27,8 @@ from sfumato.errors import ParameterError
 from sfumato.wording import counted, hundredths
 
 if TYPE_CHECKING:
+    from sfumato.privacy.check import Risk
     from sfumato.quasi.measure import Measures
-    from sfumato.risks import Risk
     from sfumato.utility import Utility
 
 app = new_app()

@@ -7,17 +7,16 @@ from sfumato.privacy.check import (
     ModelFinding,
     Population,
     check,
-    check_table,
     merged_checks,
     require_reachable,
     smaller_k,
 )
+from sfumato.privacy.check_table import check_table
 from sfumato.privacy.classes import ClassHistogram
 from sfumato.privacy.closeness import Closeness
 from sfumato.privacy.diversity import DistinctDiversity, EntropyDiversity, RecursiveDiversity
-from sfumato.privacy.k_anonymity import KAnonymity, KMap
 from sfumato.privacy.likeness import Likeness
-from sfumato.privacy.models import MODELS, column_sets, model_from_dict, models_of
+from sfumato.privacy.models import MODELS, KAnonymity, KMap, column_sets, model_from_dict, models_of
 from sfumato.privacy.rules import (
     Rules,
     compares,

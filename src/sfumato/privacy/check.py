@@ -3,9 +3,8 @@
 All models are monotone: the union of classes is never worse than the worst of them. So what the
 whole table does not satisfy as one class, no release of its rows satisfies.
 
-A column of a pandas frame that holds text is an array of references, mostly to a few objects. It
-is encoded by the objects themselves: only one of each is ever looked at, so that measuring a
-frame costs little more than reading it once.
+Risks are those of classes, too: how likely somebody who knows the quasi-identifiers finds the right
+row (see `sfumato.risks`).
 """
 
 from __future__ import annotations
@@ -17,34 +16,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
-from sfumato.budget import Budget
-from sfumato.engines.protocol import smallest_dtype
-from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import compiled
 from sfumato.privacy.base import Counted, Model, SensitiveColumn
-from sfumato.privacy.classes import Cells, Classes, ClassHistogram, matching_rows
-from sfumato.privacy.diversity import quantile_edges
+from sfumato.privacy.classes import Cells, ClassHistogram, matching_pairs, matching_rows
 from sfumato.results import Result
-from sfumato.tables import Table, table
-from sfumato.tables.source import is_pandas
 from sfumato.wording import counted, noun
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
+
+from functools import cached_property
+
+from sfumato.kernels import (
+    class_ids,
+    combination_sums,
+    group_distinct,
+    group_min,
+    group_sums,
+    representatives,
+)
 
 __all__ = [
+    "DEFAULT_THRESHOLD",
     "Check",
+    "Classes",
+    "HouseholdRisk",
     "ModelFinding",
     "Population",
-    "bin_edges",
+    "Risk",
     "check",
-    "check_table",
     "merged_checks",
-    "number_objects",
     "require_reachable",
+    "risk_of_classes",
+    "risk_of_persons",
 ]
 
 
@@ -125,6 +131,127 @@ class Population:
 
     codes: Mapping[str, Array]
     counts: Array | None = None
+
+
+_CELLS_AN_ENTRY = 2
+"""Up to so many possible combinations an entry, counting all of them beats numbering classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Rows that agree on the quasi-identifiers, in ascending order of their codes.
+
+    Parameters
+    ----------
+    qi
+        The quasi-identifiers.
+    arrays, cardinalities
+        Their codes, and how many codes each may have.
+    entries, weights
+        Number of entries, and the rows each stands for; None when every entry is one row.
+    sensitive
+        Codes of the sensitive columns, and how many codes each may have.
+    wildcards
+        For each quasi-identifier the codes that match anything; None where all are values.
+    person
+        Who each entry belongs to, where persons are counted: a person once in a class, and once
+        with each value she has there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sex, illness = np.array([1, 0, 1], np.uint8), np.array([0, 0, 1], np.uint8)
+    >>> classes = Classes(("sex",), (sex,), (2,), 3, sensitive={"illness": (illness, 2)})
+    >>> classes.sizes.tolist(), classes.histograms["illness"].distinct.tolist()
+    ([1, 2], [1, 2])
+    """
+
+    qi: tuple[str, ...]
+    arrays: tuple[Array, ...]
+    cardinalities: tuple[int, ...]
+    entries: int
+    weights: Array | None = None
+    sensitive: Mapping[str, tuple[Array, int]] = field(default_factory=dict)
+    wildcards: tuple[Sequence[int], ...] | None = None
+    person: Array | None = None
+
+    @cached_property
+    def own_sizes(self) -> Array:
+        """Rows of each class."""
+        known = next(iter(self._plain.values()), None) if self.person is None else None
+        return group_sums(*self._numbered, self.weights) if known is None else known.sizes
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Rows that look like those of each class: its own, and those that wildcards add.
+
+        Or persons, where those are counted.
+        """
+        if self.person is not None:
+            ids, number = self._numbered
+            return np.bincount(ids[self._once(self.person)], minlength=number)
+        if self.wildcards is None:
+            return self.own_sizes
+        return matching_rows(self.cells, self.cells, self.own_sizes)
+
+    def persons_of(self, these: Array) -> int | None:
+        """Persons with a row in one of these classes; None where rows are counted."""
+        if self.person is None:
+            return None
+        return len(np.unique(self.person[these[self._numbered[0]]]))
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The quasi-identifiers of each class."""
+        first = representatives(*self._numbered)
+        return Cells.of([array[first] for array in self.arrays], self.stars)
+
+    @property
+    def stars(self) -> tuple[Sequence[int], ...]:
+        """For each quasi-identifier the codes that match anything."""
+        return self.wildcards or ((),) * len(self.qi)
+
+    @cached_property
+    def histograms(self) -> dict[str, ClassHistogram]:
+        """How often the rows that look like each class hold each value of a sensitive column."""
+        if self.wildcards is None:
+            return self._plain
+        into, source = matching_pairs(self.cells, self.cells)
+        number = len(self.own_sizes)
+        return {name: plain.merged(into, source, number) for name, plain in self._plain.items()}
+
+    @cached_property
+    def _plain(self) -> dict[str, ClassHistogram]:
+        """How often each class by itself holds each value."""
+        return {name: self._histogram(*column) for name, column in self.sensitive.items()}
+
+    def _once(self, *with_person: Array) -> Array:
+        """One entry for every class and every combination of these codes in it."""
+        ids, number = self._numbered
+        sizes = [int(codes.max(initial=0)) + 1 for codes in with_person]
+        numbered = class_ids((ids, *with_person), (max(number, 1), *sizes), entries=self.entries)
+        return np.asarray(representatives(*numbered), dtype=np.int64)
+
+    def _histogram(self, codes: Array, cardinality: int) -> ClassHistogram:
+        if self.person is not None:
+            ids, number = self._numbered
+            once = self._once(self.person, codes)
+            whole = replace(self, qi=(), arrays=(), cardinalities=(), sensitive={})
+            all_once = whole._once(self.person, codes)
+            table = ClassHistogram.of(np.zeros(len(all_once)), 1, codes[all_once], cardinality)
+            found = ClassHistogram.of(ids[once], number, codes[once], cardinality)
+            return replace(found, unmerged=table)
+        possible = math.prod(self.cardinalities) * cardinality
+        if self.entries and possible <= _CELLS_AN_ENTRY * self.entries:
+            columns, cardinalities = (*self.arrays, codes), (*self.cardinalities, cardinality)
+            sums = combination_sums(columns, cardinalities, self.weights).reshape(-1, cardinality)
+            return ClassHistogram.dense(sums[sums.any(axis=1)])
+        ids, number = self._numbered
+        return ClassHistogram.of(ids, number, codes, cardinality, self.weights)
+
+    @cached_property
+    def _numbered(self) -> tuple[Array, int]:
+        return class_ids(self.arrays, self.cardinalities, entries=self.entries)
 
 
 def check(
@@ -417,191 +544,174 @@ with all rows: all 8 rows together hold 2 distinct values, the commonest in 5 ro
             )
 
 
-_OBJECTS = ((1 << 8, np.uint8), (1 << 14, np.uint16))
-"""Different objects up to which a column is encoded by identity, and the type of the codes."""
-_SPREAD_OUT = 4
-"""Whole numbers are taken as codes where their range has at most so many values a row."""
+DEFAULT_THRESHOLD = 0.2
+"""Risk above which a row counts as exposed: that of a class of five."""
 
 
-def check_table(
-    source: Any,
-    models: Sequence[Model],
-    qi: Sequence[str] | Sequence[Sequence[str]],
+@dataclass(frozen=True)
+class HouseholdRisk(Result):
+    """Risk that anybody of a household is found, 1 - Π(1 - r) over the risks r of its members.
+
+    After Templ, Meindl & Kowarik 2015: who is found gives the others away.
+
+    Attributes
+    ----------
+    highest, mean
+        Of all households.
+    share_above
+        Share of households whose risk exceeds the threshold.
+    """
+
+    column: str
+    number: int
+    highest: float
+    mean: float
+    share_above: float
+
+
+@dataclass(frozen=True)
+class Risk(Result):
+    """Risks of a table by some columns; all are shares in [0, 1].
+
+    Attributes
+    ----------
+    prosecutor, journalist
+        The highest risk of any row. Without a population or weights they are the same.
+    marketer
+        Expected share of right matches.
+    share_above, journalist_share_above
+        Share of rows (or persons) whose risk exceeds `threshold`.
+    persons
+        Persons, where a column tells them apart; else None, and every row is a person.
+    basis
+        What population the journalist's and marketer's risks refer to.
+    households
+        Where households were given: how many there are, and the risk that anybody in one is found.
+    after
+        The same for a released table, where one was given.
+    """
+
+    qi: tuple[str, ...]
+    rows: int
+    persons: int | None
+    classes: int
+    prosecutor: float | None
+    journalist: float | None
+    marketer: float | None
+    share_above: float
+    journalist_share_above: float
+    threshold: float
+    basis: str
+    households: HouseholdRisk | None = None
+    after: Risk | None = None
+
+
+def risk_of_classes(
+    sizes: Any,
+    in_population: Any = None,
     *,
-    budget: Budget | None = None,
-) -> Check:
-    """Measure a table against privacy models.
+    times: Any = None,
+    rows: Any = None,
+    qi: Sequence[str] = (),
+    threshold: float = DEFAULT_THRESHOLD,
+    basis: str = "the table itself",
+) -> Risk:
+    """Risks from the sizes of classes alone.
 
     Parameters
     ----------
-    source
-        Anything `sfumato.table` opens. Only the columns concerned are read.
-    models
-        What must hold, all together; whether it does or not, the answer says what was measured.
-    qi
-        The quasi-identifiers, or several sets of them.
+    sizes
+        Rows of each class.
+    in_population
+        Size of each class in the population; never taken to be smaller than in the table.
+    times
+        How many classes there are like this one; 1 each by default.
+    rows
+        Rows of each class that are its own, where its size counts others that it matches too.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from sfumato.privacy import Closeness, DistinctDiversity
-    >>> illness = ["flu", "gout", "flu", "flu"]
-    >>> frame = pd.DataFrame({"sex": ["F", "F", "M", "M"], "illness": illness})
-    >>> models = [DistinctDiversity(2, "illness"), Closeness(0.3, "illness")]
-    >>> found = check_table(frame, models, ["sex"])
-    >>> [(dict(finding.measured), finding.holds) for finding in found.findings]
-    [({'l': 1}, False), ({'t': 0.25}, True)]
+    >>> found = risk_of_classes([1, 4], in_population=[10, 100])
+    >>> found.prosecutor, found.journalist, round(found.marketer, 4)
+    (1.0, 0.1, 0.028)
     """
-    names = _columns(models, qi)
-    if is_pandas(source) and not any(model.needs_values for model in models):
-        ordered = {model.about for model in models if model.needs_order}
-        whole = {model.about for model in models}
-        codes = _codes_of_frame(source, names, ordered, whole)
-        if codes is not None:
-            return check(models, codes, qi)
-
-    entries = table(source, columns=names, budget=budget).classes(names, budget=budget)
-    return check(
-        models,
-        dict(zip(entries.columns, entries.arrays, strict=True)),
-        qi,
-        counts=entries.counts,
-        values=dict(zip(entries.columns, entries.values, strict=True)),
+    sizes = np.asarray(sizes, dtype=np.int64)
+    outside = sizes.astype(float)
+    if in_population is not None:
+        outside = np.maximum(np.asarray(in_population, dtype=float), sizes)
+    number = np.ones(len(sizes), dtype=np.int64) if times is None else np.asarray(times)
+    held = sizes * number if rows is None else np.asarray(rows, dtype=np.int64)
+    all_rows = int(held.sum())
+    if all_rows == 0:
+        return Risk(tuple(qi), 0, None, 0, None, None, None, 0.0, 0.0, threshold, basis)
+    return Risk(
+        qi=tuple(qi),
+        rows=all_rows,
+        persons=None,
+        classes=int(number.sum()),
+        prosecutor=float(1.0 / sizes.min()),
+        journalist=float(1.0 / outside.min()),
+        marketer=float((held / outside).sum() / all_rows),
+        share_above=float(held[_exposed(sizes, threshold)].sum() / all_rows),
+        journalist_share_above=float(held[_exposed(outside, threshold)].sum() / all_rows),
+        threshold=threshold,
+        basis=basis,
     )
 
 
-def bin_edges(source: Table, given: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    """Where `sensitive_bins` cut the columns of a table.
+def risk_of_persons(
+    classes: Array,
+    who: Array,
+    in_population: Array | None = None,
+    *,
+    sizes: Array | None = None,
+    qi: Sequence[str] = (),
+    rows: int = 0,
+    threshold: float = DEFAULT_THRESHOLD,
+    basis: str = "the table itself",
+) -> Risk:
+    """Risks of persons: class sizes in persons, and the worst row of each person.
 
     Parameters
     ----------
-    given
-        What is asked; the larger of k and l decides which values are too rare to be an edge.
+    classes, who
+        Pairs of a class and a person who is in it, both numbered from 0, in any order and number.
+    in_population
+        Size of each class in the population.
+    sizes
+        Persons of each class, where they were counted already.
+    rows
+        Rows of the table.
     """
-    # Whether k and l can be meant is said where models are made.
-    asked = (given.get(name) or 0 for name in ("k", "l"))
-    least = max(2, *(int(number) if math.isfinite(number) else 0 for number in asked))
-    edges = {}
-    for name, bins in (given.get("sensitive_bins") or {}).items():
-        (name,) = source.require([name])
-        found = source.values(name)
-        (values,), (codes,) = found.values, found.arrays
-        kind = values.type
-        if not any(of(kind) for of in (pt.is_integer, pt.is_floating, pt.is_decimal)):
-            raise ColumnError(
-                f"column `{name}` holds no numbers, so it has no ranges",
-                where=source.name,
-                remedy=f"Leave it out of {spell('sensitive_bins', {name: int(bins)})}.",
-            )
-        rows = np.bincount(codes, weights=found.counts, minlength=len(values))
-        edges[name] = quantile_edges(values, rows.astype(np.int64), int(bins), least)
-        if not edges[name] and bins >= 2:
-            raise ColumnError(
-                f"the numbers of `{name}` are too few or too much alike for ranges",
-                where=source.name,
-                remedy="Count its values: leave the ranges out.",
-            )
-    return edges
+    number, persons = (
+        (int(classes.max()) + 1 if len(classes) else 0),
+        (int(who.max()) + 1 if len(who) else 0),
+    )
+    if sizes is None:
+        pairs = classes.astype(np.uint32), who.astype(np.uint32)
+        sizes = group_distinct(pairs[0], number, pairs[1], max(persons, 1))
+    outside = sizes if in_population is None else np.maximum(in_population, sizes)
+    plain = risk_of_classes(
+        sizes[sizes > 0], outside[sizes > 0], qi=qi, threshold=threshold, basis=basis
+    )
+    if persons == 0:
+        return replace(plain, persons=0)
+    there = np.bincount(who, minlength=persons) > 0
+    smallest = group_min(who, persons, sizes[classes])
+    smallest_outside = smallest
+    if in_population is not None:
+        smallest_outside = np.full(persons, np.inf)
+        np.minimum.at(smallest_outside, who, outside[classes])
+    return replace(
+        plain,
+        rows=rows,
+        persons=int(there.sum()),
+        marketer=float((1.0 / smallest_outside[there]).mean()),
+        share_above=float(_exposed(smallest[there], threshold).mean()),
+        journalist_share_above=float(_exposed(smallest_outside[there], threshold).mean()),
+    )
 
 
-def _columns(
-    models: Sequence[Model], qi: Sequence[str] | Sequence[Sequence[str]]
-) -> tuple[str, ...]:
-    """Every column that is named, once."""
-    named: dict[str, None] = {}
-    for part in qi:
-        named |= {part: None} if isinstance(part, str) else dict.fromkeys(part)
-    named |= {model.about: None for model in models if model.about is not None}
-    return tuple(named)
-
-
-def _codes_of_frame(
-    frame: pd.DataFrame, names: Sequence[str], ordered: set[str | None], whole: set[str | None]
-) -> dict[str, Array] | None:
-    """Codes of columns; None where one is not made of whole numbers or a few texts.
-
-    Nor where one that must be whole lacks cells: codes alone do not say which one those have.
-    """
-    if not len(frame) or not frame.columns.is_unique:
-        return None
-    codes = {}
-    for name in names:
-        if name not in frame.columns:
-            return None  # opening the table says so, with a suggestion
-        cells = frame[name].to_numpy()
-        found = None
-        if cells.dtype == object and cells.flags.c_contiguous:
-            found = _codes_of_objects(cells, name in ordered, name in whole)
-        elif cells.dtype.kind in "iu":
-            found = _codes_of_integers(cells)
-        if found is None:
-            return None
-        codes[name] = found
-    return codes
-
-
-def _codes_of_objects(cells: Array, ordered: bool, whole: bool) -> Array | None:
-    """Equal texts get equal codes, missing cells one of their own, the last."""
-
-    addresses = np.frombuffer(cells, np.intp)
-    for most, width in _OBJECTS:
-        first, numbers = np.empty(most, np.int64), np.empty(len(cells), width)
-        found = number_objects(addresses, first, numbers)
-        if found >= 0:
-            break
-    else:
-        return None
-    objects = cells[first[:found]].tolist()
-    if not all(type(value) is str or (_missing(value) and not whole) for value in objects):
-        return None
-    known = dict.fromkeys(value for value in objects if type(value) is str)
-    if len(known) == len(objects) and not ordered:
-        return numbers
-    code_of = {text: code for code, text in enumerate(sorted(known) if ordered else known)}
-    codes = np.array([code_of.get(value, len(known)) for value in objects], numbers.dtype)
-    return np.asarray(codes[numbers])
-
-
-def _missing(value: Any) -> bool:
-    """None, and the not-a-number that pandas writes for it."""
-    return value is None or (isinstance(value, float) and value != value)
-
-
-def _codes_of_integers(cells: Array) -> Array | None:
-    """Whole numbers counted from the smallest, where they lie close together."""
-    low, high = int(cells.min()), int(cells.max())
-    if high - low > _SPREAD_OUT * len(cells) + 1024 or high - low >= 2**32:
-        return None
-    counted: Array = cells - cells.dtype.type(low)
-    return np.asarray(counted.astype(smallest_dtype(high - low + 1)))
-
-
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-
-
-@compiled
-def number_objects(addresses, first, numbers):  # type: ignore[no-untyped-def]
-    """Number objects in order of appearance; returns how many, or -1 where there are too many.
-
-    `first` takes the place where each object was first met; its length is a power of two.
-    """
-    slots = 2 * len(first)
-    shift = np.uint64(64)
-    while np.uint64(1) << (np.uint64(64) - shift) < slots:
-        shift -= np.uint64(1)
-    met = np.full(slots, -1, np.int64)  # where no object can be
-    number = np.empty(slots, numbers.dtype)
-    found = 0
-    for i in range(len(addresses)):
-        address = addresses[i]
-        at = (np.uint64(address) * _SPREAD) >> shift
-        while met[at] != address:
-            if met[at] == -1:
-                if found == len(first):
-                    return -1
-                met[at], number[at], first[found] = address, found, i
-                found += 1
-                break
-            at = (at + np.uint64(1)) & np.uint64(slots - 1)
-        numbers[i] = number[at]
-    return found
+def _exposed(sizes: Array, threshold: float) -> Array:
+    """Whether one over the size exceeds the threshold, with room for rounding."""
+    return np.asarray(sizes * threshold < 1.0 - 1e-12)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.fields import Field, Weights
@@ -34,12 +35,14 @@ from sfumato.privacy.base import (
     require_whole,
 )
 from sfumato.privacy.rules import DISTINCT, ENTROPY, RECURSIVE
+from sfumato.tables import Table
 
 __all__ = [
     "DistinctDiversity",
     "DiversityFields",
     "EntropyDiversity",
     "RecursiveDiversity",
+    "bin_edges",
     "quantile_edges",
     "richest",
 ]
@@ -340,3 +343,37 @@ def richest(counted: Counted) -> tuple[int, str]:
 def _ordinal(number: int) -> str:
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
     return f"{number}{ending or 'th'}"
+
+
+def bin_edges(source: Table, given: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Where `sensitive_bins` cut the columns of a table.
+
+    Parameters
+    ----------
+    given
+        What is asked; the larger of k and l decides which values are too rare to be an edge.
+    """
+    # Whether k and l can be meant is said where models are made.
+    asked = (given.get(name) or 0 for name in ("k", "l"))
+    least = max(2, *(int(number) if math.isfinite(number) else 0 for number in asked))
+    edges = {}
+    for name, bins in (given.get("sensitive_bins") or {}).items():
+        (name,) = source.require([name])
+        found = source.values(name)
+        (values,), (codes,) = found.values, found.arrays
+        kind = values.type
+        if not any(of(kind) for of in (pt.is_integer, pt.is_floating, pt.is_decimal)):
+            raise ColumnError(
+                f"column `{name}` holds no numbers, so it has no ranges",
+                where=source.name,
+                remedy=f"Leave it out of {spell('sensitive_bins', {name: int(bins)})}.",
+            )
+        rows = np.bincount(codes, weights=found.counts, minlength=len(values))
+        edges[name] = quantile_edges(values, rows.astype(np.int64), int(bins), least)
+        if not edges[name] and bins >= 2:
+            raise ColumnError(
+                f"the numbers of `{name}` are too few or too much alike for ranges",
+                where=source.name,
+                remedy="Count its values: leave the ranges out.",
+            )
+    return edges

@@ -1,4 +1,4 @@
-"""The privacy models that can be asked for, alone or together, and the parameters that do.
+"""k-anonymity and k-map, the list of all privacy models, and the parameters that ask for them.
 
 Adding a model is adding its file, its branch in `rules.holds`, and its names here.
 """
@@ -6,14 +6,15 @@ Adding a model is adding its file, its branch in `rules.holds`, and its names he
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 from sfumato.errors import InputError, ParameterError, spell
 from sfumato.fields import Columns, ColumnSets, Field, parameters
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy.alpha_k import AlphaK, AlphaKFields, Sensitivity, SensitivityFields
-from sfumato.privacy.base import Asked, Model
+from sfumato.privacy.base import HOLDS, Asked, Counted, Measured, Model, least, require_whole
 from sfumato.privacy.closeness import Closeness, ClosenessFields
 from sfumato.privacy.diversity import (
     DistinctDiversity,
@@ -21,12 +22,15 @@ from sfumato.privacy.diversity import (
     EntropyDiversity,
     RecursiveDiversity,
 )
-from sfumato.privacy.k_anonymity import KAnonymity, KAnonymityFields, KMap, KMapFields
 from sfumato.privacy.likeness import Likeness, LikenessFields
 
 __all__ = [
     "COLUMNS",
     "MODELS",
+    "KAnonymity",
+    "KAnonymityFields",
+    "KMap",
+    "KMapFields",
     "Missing",
     "ModelFields",
     "PromiseFields",
@@ -35,6 +39,104 @@ __all__ = [
     "models_of",
     "require_missing",
 ]
+
+
+class KAnonymityFields(TypedDict, total=False):
+    """Parameters of k-anonymity."""
+
+    k: Annotated[
+        int | None,
+        Field(
+            "k-anonymity: every row looks like at least k-1 others.",
+            HOLDS,
+            "-k",
+            "N",
+            label="People alike, at least",
+            least=2,
+        ),
+    ]
+
+
+class KMapFields(TypedDict, total=False):
+    """Parameters of k-map."""
+
+    k_map: Annotated[
+        int | None,
+        Field(
+            "k-map: every row matches at least so many people of the population.",
+            HOLDS,
+            "--k-map",
+            "N",
+        ),
+    ]
+    population: Annotated[
+        Any,
+        Field(
+            "A table of people that has the quasi-identifiers too.",
+            HOLDS,
+            "--population",
+            "TABLE",
+            file=True,
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class KAnonymity(Model):
+    """Every class has at least k rows (Samarati & Sweeney 1998)."""
+
+    k: int
+    name: ClassVar[str] = "k-anonymity"
+    numbers: ClassVar[tuple[str, ...]] = ("k",)
+    asked_by: ClassVar[tuple[str, ...]] = ("k",)
+
+    def __post_init__(self) -> None:
+        require_whole(self.k, "k")
+
+    @classmethod
+    def of(cls, asked: Asked) -> Iterable[Self]:
+        return (cls(asked.values["k"]),)
+
+    @property
+    def least_rows(self) -> int:
+        return int(self.k)
+
+    def measure(self, counted: Counted) -> Measured:
+        return Measured(counted.sizes >= self.k, {"k": least(counted.sizes)})
+
+    def best(self, counted: Counted) -> tuple[str, str]:
+        largest = int(counted.sizes.max(initial=0))
+        return f"k <= {largest:,}", f"{largest:,} rows at most can be alike"
+
+
+@dataclass(frozen=True)
+class KMap(Model):
+    """Every class matches at least k rows of a population table (Sweeney 2002)."""
+
+    k: int
+    name: ClassVar[str] = "k-map"
+    numbers: ClassVar[tuple[str, ...]] = ("k",)
+    asked_by: ClassVar[tuple[str, ...]] = ("k_map",)
+    asks_people: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_whole(self.k, "k")
+
+    @classmethod
+    def of(cls, asked: Asked) -> Iterable[Self]:
+        return (cls(asked.values["k_map"]),)
+
+    @property
+    def needs_values(self) -> bool:
+        return True
+
+    def measure(self, counted: Counted) -> Measured:
+        return Measured(counted.sizes >= self.k, {"k": least(counted.sizes)})
+
+    def best(self, counted: Counted) -> tuple[str, str]:
+        largest = int(counted.sizes.max(initial=0))
+        return f"k <= {largest:,} for k-map", f"{largest:,} people at most can match a row"
+
 
 MODELS: tuple[type[Model], ...] = (
     KAnonymity,

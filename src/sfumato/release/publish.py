@@ -22,6 +22,7 @@ from sfumato.engines.recoding import Cells, Parted, Recoding, Step
 from sfumato.engines.writing import count_formulas, harmless
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.files import keyed_digest
+from sfumato.privacy.check import risk_of_classes
 from sfumato.release.beside import about_persons, about_promise
 from sfumato.release.certificate import (
     FIELDS,
@@ -34,7 +35,6 @@ from sfumato.release.other_promises import RatioAtMost
 from sfumato.release.promise import MEASURED_ELSEWHERE, Anonymity, Finding, Promise, measured_on
 from sfumato.release.several_releases import stacked
 from sfumato.results import Frames, Result, plain
-from sfumato.risks import risk_of_classes
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource, from_pandas, from_polars
 from sfumato.tables.source import is_pandas, is_polars

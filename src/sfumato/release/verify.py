@@ -29,7 +29,7 @@ from sfumato.files import names_same
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import public_key
 from sfumato.privacy import MODELS, column_sets, models_of
-from sfumato.privacy.check import bin_edges
+from sfumato.privacy.diversity import bin_edges
 from sfumato.privacy.models import PromiseFields
 from sfumato.release.beside import about_promise, pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path

@@ -18,11 +18,11 @@ from typing import Any
 
 from sfumato.errors import SfumatoError
 from sfumato.files import read_unlinked, write_text
+from sfumato.privacy.check import Risk
 from sfumato.release.publish import Release
 from sfumato.report.pages.certificate import persons_promised, unnamed
 from sfumato.report.pages.risk import worst_risk
 from sfumato.results import plain
-from sfumato.risks import Risk
 from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.web.sources import Reading
 from sfumato.wording import counted, in_units, phrase, sentence

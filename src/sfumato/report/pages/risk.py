@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.kernels import class_ids, group_distinct, group_min
+from sfumato.privacy.check import Risk, risk_of_classes, risk_of_persons
 from sfumato.quasi.measure import Measures
 from sfumato.release.beside import (
     NEARLY_ALL,
@@ -31,7 +32,7 @@ from sfumato.report.disclosure import (
 from sfumato.report.drawing import gauge
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
 from sfumato.report.pages.comparison import Compared
-from sfumato.risks import Alike, Risk, alike, risk_of_classes, risk_of_persons
+from sfumato.risks import Alike, alike
 from sfumato.tables import Table
 from sfumato.tables.parsing import messy
 from sfumato.wording import (
