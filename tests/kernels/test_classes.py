@@ -14,7 +14,7 @@ from sfumato import kernels
 from sfumato.budget import usable_threads
 from sfumato.engines.protocol import smallest_dtype
 from sfumato.kernels import key_tables
-from sfumato.kernels.groups import LARGEST_SPACE, Columns, histogram_of
+from sfumato.kernels.classes import LARGEST_SPACE, Columns, histogram_of
 
 pytestmark = pytest.mark.usefixtures("by")
 

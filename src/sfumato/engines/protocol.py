@@ -584,7 +584,7 @@ class ClassSizes:
     @classmethod
     def of_counts(cls, counts: npt.NDArray[Any]) -> ClassSizes:
         """From the size of every class, in any order; zeros are ignored."""
-        from sfumato.kernels.groups import histogram_of
+        from sfumato.kernels.classes import histogram_of
 
         return cls(*histogram_of(counts))
 

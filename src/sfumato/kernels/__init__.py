@@ -10,21 +10,8 @@ number of threads. Codes must be below their column's cardinality: loops trust t
 """
 
 from sfumato.kernels.classes import (
-    Lookup,
-    Partition,
     class_ids,
     combination_sums,
-    pairs_after,
-    partition_of,
-    refine,
-    renumbered,
-    representatives,
-    size_histogram,
-    split,
-    unseparated_pairs,
-    whole,
-)
-from sfumato.kernels.groups import (
     group_distinct,
     group_max,
     group_min,
@@ -32,6 +19,19 @@ from sfumato.kernels.groups import (
     group_spans,
     group_sums,
     held_by,
+    refine,
+    representatives,
+    size_histogram,
+    unseparated_pairs,
+)
+from sfumato.kernels.partition import (
+    Lookup,
+    Partition,
+    pairs_after,
+    partition_of,
+    renumbered,
+    split,
+    whole,
 )
 from sfumato.kernels.sorted_groups import quantile_groups
 

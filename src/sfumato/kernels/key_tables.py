@@ -23,8 +23,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from sfumato.budget import spans, together
+from sfumato.kernels.classes import BLOCK, Columns, Histogram, histogram_of
 from sfumato.kernels.compiling import always_compiled
-from sfumato.kernels.groups import BLOCK, Columns, Histogram, histogram_of
 from sfumato.kernels.ranking import sorted_order
 
 __all__ = [

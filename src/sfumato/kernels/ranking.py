@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from sfumato.budget import spans, together
 from sfumato.kernels import compiling
+from sfumato.kernels.classes import group_rows
 from sfumato.kernels.compiling import always_compiled, compiled
-from sfumato.kernels.groups import group_rows
 
 __all__ = [
     "by_appearance",
