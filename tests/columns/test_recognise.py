@@ -11,9 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.columns.content import _TELLING, FORMS, ColumnFacts, Forms, form_of, is_free_text
+from sfumato.columns.content import (
+    _TELLING,
+    FORMS,
+    ColumnFacts,
+    Forms,
+    form_of,
+    is_free_text,
+    meaning_of,
+    words_of,
+)
 from sfumato.columns.recognise import Neighbours, recognise
-from sfumato.columns.vocabulary import meaning_of, words_of
 
 NAMES = {
     "identifier": (

@@ -13,9 +13,8 @@ import pytest
 
 import sfumato as sf
 from samples import sample_path, survival
-from sfumato.columns.content import ColumnFacts
+from sfumato.columns.content import ColumnFacts, words_of
 from sfumato.columns.recognise import KINDS, Recognised, recognise
-from sfumato.columns.vocabulary import words_of
 from sfumato.demo import people
 from sfumato.engines.protocol import Codes, column_of, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hmac
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,10 @@ __all__ = [
     "pseudonym_step",
     "pseudonyms",
     "ranked",
+    "require_dates",
     "shift_step",
     "shifted",
+    "told_of_dates",
     "unmoved",
 ]
 
@@ -450,6 +452,49 @@ def known_to_all(name: str, most: int, persons: int) -> str | None:
 
 
 _MANY_PERSONS, _MANY_SHARE = 10, 0.1
+
+
+def require_dates(table: Table, dropped: Sequence[str], changed: Container[str]) -> tuple[str, ...]:
+    """The columns of dates to move: there must be some, and nothing else may happen to them."""
+    dates = date_columns(table, dropped)
+    if not dates:
+        raise ColumnError(
+            "dates were to be moved, and no column that is released holds dates",
+            where=table.name,
+            remedy="Dates that are text must be read as dates first; or leave it out.",
+        )
+    both = [name for name in dates if name in changed]
+    if both:
+        raise ColumnError(
+            f"column `{both[0]}` is moved as a date and changed by an action or pseudonym",
+            where=table.name,
+            remedy="Ask for one of them.",
+        )
+    return dates
+
+
+def told_of_dates(
+    table: Table, person: str, left_out: Sequence[str], most: int, seed: int
+) -> list[str]:
+    """Sentences about moved dates: what that is worth, and what tells how far they were moved."""
+    told: list[str | None] = [
+        f"dates were moved by a secret number of days a person, {most:,} at most either way; that "
+        "is no promise: whoever knows one date of a person knows how far all of theirs were moved"
+    ]
+    for name in date_columns(table, left_out):
+        pairs = table.classes((name, person))
+        cells = pairs.values_of(name).take(pa.array(pairs.column(name).astype(np.int64)))
+        shared = commonest_date(cells, pairs.column(person).astype(np.int64))
+        told.append(known_to_all(name, shared, len(pairs.values_of(person))))
+    still = unmoved(table, left_out, seed)
+    if still:
+        dates = {name: "date" for name, readable in still.items() if readable}
+        read = f"; read text as dates ({spell('parse', dates)})" if dates else ""
+        told.append(
+            f"what looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}"
+            f"{read}{', or' if read else ';'} leave it out ({spell('identifiers', [*still])})"
+        )
+    return [one for one in told if one is not None]
 
 
 def days_of(persons: pa.Array, key: bytes, most: int) -> npt.NDArray[np.int64]:

@@ -25,12 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.anonymization.actions import pseudonym_step
-from sfumato.anonymization.costs import PartCosts, costs_of_parts, touched_rows
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.numbers_as import as_read, bound_names, type_of_bounds
 from sfumato.anonymization.parting import (
     Crowd,
+    PartCosts,
     Whole,
+    costs_of_parts,
     database,
     indices,
     merged,
@@ -51,6 +52,7 @@ from sfumato.anonymization.releasing import (
     release_of,
     require_new_names,
     step_of,
+    touched_rows,
 )
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.verb import components, released, rows_and_people, solve, stay_within

@@ -35,9 +35,22 @@ from sfumato.tables import Table
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
+
+from collections import Counter
+from collections.abc import Container
+from typing import Any
+
+from sfumato.anonymization.persons import persons_in_classes
+from sfumato.anonymization.problem import Solution
+from sfumato.anonymization.releasing import in_words, risks, sizes_before, suppressed_cells
+from sfumato.engines.protocol import ClassSizes
+from sfumato.privacy.check import Risk, risk_of_classes
+
 __all__ = [
     "Crowd",
+    "PartCosts",
     "Whole",
+    "costs_of_parts",
     "database",
     "indices",
     "joined",
@@ -553,3 +566,161 @@ def joined(first: pa.Array, second: pa.Array) -> pa.Array:
 
 def indices(numbers: Array) -> pa.Array:
     return pa.array(numbers.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class PartCosts:
+    """What one part of a table cost, in sums that add up over parts.
+
+    Attributes
+    ----------
+    released, suppressed_cells
+        Rows of the part that are released, and cells starred in them.
+    lost
+        For each quasi-identifier three sums over all rows of the part: of the certainty penalty,
+        of heights over the heights of trees, and of the loss among all values of a tree.
+    bits
+        For each of them the bits that cells leave open, summed over rows; open columns have none.
+    touched
+        By column the rows in which it was blurred, and those in which it was starred.
+    before, after
+        For each set of quasi-identifiers the sizes of its classes.
+    persons
+        For each set how many classes of the release hold so many persons, where persons count.
+    risks
+        Those of this part, where persons count: they do not add up.
+    """
+
+    released: int
+    suppressed_cells: int
+    lost: Mapping[str, Array]
+    bits: Mapping[str, float]
+    touched: Mapping[str, Counter[str]]
+    before: Mapping[tuple[str, ...], Mapping[int, int]]
+    after: Mapping[tuple[str, ...], Mapping[int, int]]
+    persons: Mapping[tuple[str, ...], Mapping[int, int]]
+    risks: tuple[Risk, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Solution],
+        held: Mapping[str, Array],
+        rows: int,
+        unknown: Container[str],
+        touched: Sequence[Mapping[str, Counter[str]]],
+    ) -> PartCosts:
+        """From the solutions of one part, as they read, and what the whole table holds."""
+        lost, bits, before, after, persons = {}, {}, {}, {}, {}
+        for part in parts:
+            view = part.view
+            for name, shown in view.published.items():
+                weight, codes = view.weight[view.kept], shown.codes[view.kept]
+                losses = (shown.loss, shown.height_loss, shown.domain_loss)
+                lost[name] = np.array([(weight * one[codes]).sum() for one in losses])
+                lost[name] += view.suppressed_rows
+                if name not in unknown:
+                    inside = np.maximum(shown.weight(held[name])[codes], 1.0)
+                    bits[name] = float((weight * np.log2(inside)).sum())
+                    bits[name] += view.suppressed_rows * float(np.log2(max(rows, 1)))
+            for names in part.problem.sets:
+                before[names] = ClassSizes.of_counts(sizes_before(part, names)).to_dict()
+                after[names] = ClassSizes.of_counts(part.view_of(names).class_sizes).to_dict()
+                if part.problem.person is not None:
+                    people = persons_in_classes(part, names)[2]
+                    persons[names] = ClassSizes.of_counts(people).to_dict()
+        released = int(parts[0].sizes.sum())
+        own = risks(parts) if persons else ()
+        every = {name: rows for part in touched for name, rows in part.items()}
+        cells = suppressed_cells(touched)
+        return cls(released, cells, lost, bits, every, before, after, persons, own)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeCosts:
+    """What all parts cost together."""
+
+    released: int
+    suppressed_cells: int
+    k: int | None
+    classes: int
+    utility: dict[str, Any]
+    actions: dict[str, str]
+    risks: tuple[Risk, ...]
+
+
+def costs_of_parts(
+    parts: Sequence[PartCosts], held: Mapping[str, Array], rows: int, unknown: Container[str]
+) -> WholeCosts:
+    """Costs of a table from those of its parts.
+
+    Classes that two parts make alike count twice, until what was written is counted; the
+    distribution of columns is not known.
+    """
+    names = list(parts[0].lost)
+    lost = {name: np.sum([part.lost[name] for part in parts], axis=0) for name in names}
+    released = sum(part.released for part in parts)
+    before, after, persons = (
+        _added([getattr(p, of) for p in parts]) for of in ("before", "after", "persons")
+    )
+    first = ClassSizes.of(next(iter(after.values())))
+    cells = max(rows * len(names), 1)
+    sums = np.sum([lost[name] for name in names], axis=0)
+    left = possible = 0.0
+    for name in names:
+        if name in unknown:
+            continue
+        own = held[name][held[name] > 0]
+        known = float((own * np.log2(own)).sum())
+        left += sum(part.bits[name] for part in parts) - known
+        possible += rows * float(np.log2(max(rows, 1))) - known
+    squares = sum(size * size * many for size, many in first.to_dict().items())
+    return WholeCosts(
+        released=released,
+        suppressed_cells=sum(part.suppressed_cells for part in parts),
+        k=min(
+            (ClassSizes.of(sizes).k or rows for sizes in (persons or after).values()), default=None
+        ),
+        classes=first.classes,
+        utility={
+            "ncp": float(sums[0]) / cells,
+            "columns": {name: float(lost[name][0]) / max(rows, 1) for name in names},
+            "information_loss": float(sums[1]),
+            "granularity": 1.0 - float(sums[2]) / cells,
+            "non_uniform_entropy": max(0.0, left) / possible if possible > 0 else 0.0,
+            "discernibility": squares + (rows - released) * rows,
+            "average_class_size": released / first.classes if first.classes else 0.0,
+        },
+        actions={
+            name: in_words(sum((part.touched[name] for part in parts), Counter()), released)
+            for name in names
+        },
+        risks=_risks_of_parts(parts, before, after),
+    )
+
+
+def _risks_of_parts(
+    parts: Sequence[PartCosts],
+    before: Mapping[tuple[str, ...], Mapping[int, int]],
+    after: Mapping[tuple[str, ...], Mapping[int, int]],
+) -> tuple[Risk, ...]:
+    """Risks before and after; none where persons have rows in several parts: their worst counts."""
+    if any(part.persons for part in parts):
+        return parts[0].risks if len(parts) == 1 else ()
+    return tuple(replace(_risk_of(before[qi], qi), after=_risk_of(after[qi], qi)) for qi in before)
+
+
+def _added(
+    histograms: Sequence[Mapping[tuple[str, ...], Mapping[int, int]]],
+) -> dict[tuple[str, ...], Counter[int]]:
+    """Histograms of several parts as one, set by set."""
+    whole: dict[tuple[str, ...], Counter[int]] = {}
+    for part in histograms:
+        for names, sizes in part.items():
+            whole.setdefault(names, Counter()).update(sizes)
+    return whole
+
+
+def _risk_of(sizes: Mapping[int, int], qi: tuple[str, ...]) -> Risk:
+    histogram = ClassSizes.of(sizes)
+    return risk_of_classes(histogram.sizes, times=histogram.classes_of_size, qi=qi)

@@ -28,15 +28,10 @@ import pyarrow as pa
 from sfumato.anonymization.actions import Merged, date_columns, days_of, new_values, ranked, shifted
 from sfumato.anonymization.persons import Persons
 from sfumato.anonymization.persons import read as read_persons
-from sfumato.anonymization.problem import (
-    Problem,
-    Shape,
-    Solution,
-    largest_sets,
-)
+from sfumato.anonymization.problem import Problem, Shape, Solution, largest_sets
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, each
-from sfumato.columns.content import FEW
+from sfumato.columns.content import FEW, meaning_of
 from sfumato.columns.persons import (
     Changed,
     alike_persons,
@@ -53,7 +48,6 @@ from sfumato.columns.persons import (
     shared_values,
 )
 from sfumato.columns.recognise import Recognised
-from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import Codes, column_of, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError, spell

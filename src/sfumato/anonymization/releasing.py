@@ -1,10 +1,16 @@
-"""From solutions to a release: the recoding, what happened to each column, and what it cost."""
+"""From solutions to a release: the recoding, what happened to each column, and what it cost.
+
+Costs are computed from groups and from the counts of original values, never from rows: a table of
+ten million rows has a million groups at most, and a few hundred values a column.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,21 +20,11 @@ import pyarrow.compute as pc
 
 from sfumato.anonymization.actions import (
     alone,
-    commonest_date,
-    date_columns,
     described,
-    known_to_all,
     pseudonym_step,
+    require_dates,
     shift_step,
-    unmoved,
-)
-from sfumato.anonymization.costs import (
-    in_words,
-    risks,
-    rounding,
-    suppressed_cells,
-    touched_rows,
-    utility,
+    told_of_dates,
 )
 from sfumato.anonymization.numbers_as import (
     WORDS,
@@ -37,34 +33,55 @@ from sfumato.anonymization.numbers_as import (
     coincidences,
     number_columns,
 )
-from sfumato.anonymization.persons import group_persons, persons_in_classes
-from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.persons import group_persons, numbered, persons_in_classes
+from sfumato.anonymization.problem import Problem, Shape, Solution, largest_sets, piece_view
 from sfumato.anonymization.request import Request
+from sfumato.anonymization.workload import QueryLog
 from sfumato.budget import each
 from sfumato.engines.protocol import ClassSizes, CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, spell
 from sfumato.files import keyed_digest
-from sfumato.hierarchy import Published, ValueSets
-from sfumato.hierarchy.labels import STAR, as_text, mark_of, read_interval
+from sfumato.hierarchy import Published, Ranges, ValueSets
+from sfumato.hierarchy.labels import STAR, as_text, mark_of, read_interval, same_texts
+from sfumato.hierarchy.tree import Array
 from sfumato.populations.promises import MatchesPopulation
-from sfumato.privacy.check import Risk
+from sfumato.privacy.check import Risk, risk_of_classes, risk_of_persons
 from sfumato.release import Promise, Release
 from sfumato.release.beside import NOT_PROMISED
 from sfumato.release.other_promises import LinkedHistories, WithoutColumns
 from sfumato.release.promise import Anonymity
 from sfumato.tables import Table
-from sfumato.wording import counted
+from sfumato.utility import (
+    answer_workload,
+    average_class_size,
+    certainty_penalty,
+    column_losses,
+    discernibility,
+    distribution_distances,
+    granularity,
+    information_loss,
+    non_uniform_entropy,
+    weighted_discernibility,
+)
+from sfumato.wording import counted, percent
 
 __all__ = [
     "all_actions",
     "as_released",
     "far_ends",
+    "in_words",
     "label_warnings",
     "promises_of",
     "release_of",
     "require_new_names",
+    "risks",
+    "rounding",
+    "sizes_before",
     "step_of",
+    "suppressed_cells",
+    "touched_rows",
+    "utility",
 ]
 
 Counted = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
@@ -87,8 +104,10 @@ def release_of(
     written = {name for step in steps for name in step.cells}
     parted, qi = as_released(request, written)
     require_new_names(written - set(request.qi_columns), table)
-    dates = date_columns(table, request.dropped) if request.shift_dates else ()
-    _refuse_dates(table, request, dates, written)
+    dates: tuple[str, ...] = ()
+    if request.shift_dates:
+        changed = {*request.actions, *request.replaced} - written
+        dates = require_dates(table, request.dropped, changed)
     if request.key is not None and request.person is not None:
         steps += [
             shift_step(table, name, request.person, request.key, request.shift_days)
@@ -141,25 +160,6 @@ def release_of(
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )
     return replace(release, warnings=told)
-
-
-def _refuse_dates(
-    table: Table, request: Request, dates: Sequence[str], written: Collection[str]
-) -> None:
-    """Refuse to move dates where there are none, or where something else happens to them alone."""
-    if request.shift_dates and not dates:
-        raise ColumnError(
-            "dates were to be moved, and no column that is released holds dates",
-            where=table.name,
-            remedy="Dates that are text must be read as dates first; or leave it out.",
-        )
-    both = [name for name in dates if name in {*request.actions, *request.replaced} - {*written}]
-    if both:
-        raise ColumnError(
-            f"column `{both[0]}` is moved as a date and changed by an action or pseudonym",
-            where=table.name,
-            remedy="Ask for one of them.",
-        )
 
 
 def require_new_names(added: set[str], table: Table) -> None:
@@ -613,19 +613,6 @@ def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:
     )
 
 
-def _shared_dates(opened: Table, request: Request) -> list[str]:
-    """Sentences about moved dates that many persons shared, and that therefore tell how far."""
-    assert request.person is not None
-    told = []
-    for name in date_columns(opened, (*request.dropped, *request.replaced)):
-        pairs = opened.classes((name, request.person))
-        cells = pairs.values_of(name).take(pa.array(pairs.column(name).astype(np.int64)))
-        who, persons = pairs.column(request.person), len(pairs.values_of(request.person))
-        most = commonest_date(cells, who.astype(np.int64))
-        told.append(known_to_all(name, most, persons))
-    return [one for one in told if one is not None]
-
-
 def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, ...]:
     found: list[str] = []
     if request.target is not None and request.target in request.sensitive:
@@ -634,20 +621,8 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             "the less private it is; what one demand wins the other loses"
         )
     if request.shift_dates:
-        found.append(
-            f"dates were moved by a secret number of days a person, {request.shift_days:,} at most "
-            "either way; that is no promise: whoever knows one date of a person knows how far all "
-            "of theirs were moved"
-        )
-        still = unmoved(opened, (*request.dropped, *request.replaced), request.seed)
-        found += _shared_dates(opened, request)
-        if still:
-            dates = {name: "date" for name, readable in still.items() if readable}
-            read = f"; read text as dates ({spell('parse', dates)})" if dates else ""
-            found.append(
-                f"what looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}"
-                f"{read}{', or' if read else ';'} leave it out ({spell('identifiers', [*still])})"
-            )
+        left_out = (*request.dropped, *request.replaced)
+        found += told_of_dates(opened, request.person, left_out, request.shift_days, request.seed)
     if request.workload is not None:
         found += request.workload.warnings(opened.columns)
     if request.boundaries is not None and release.suppressed_rows:
@@ -656,3 +631,212 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             "be blurred enough within the boundaries"
         )
     return tuple(found)
+
+
+def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> dict[str, Any]:
+    """Every measure of the solutions to the parts of a demand.
+
+    Shares are means over all quasi-identifier cells of all parts. Discernibility and the average
+    class size are those of the first set, as `classes` of a release is.
+    """
+    told = [_measures(part) for part in parts]
+    cells = np.array([len(part.problem.qi) for part in parts], dtype=float)
+    whole: dict[str, Any] = {
+        "ncp": _mean(told, "ncp", cells),
+        "columns": {name: loss for measures in told for name, loss in measures["columns"].items()},
+        "information_loss": sum(measures["information_loss"] for measures in told),
+        "granularity": _mean(told, "granularity", cells),
+        "non_uniform_entropy": _mean(told, "non_uniform_entropy", cells),
+        "discernibility": told[0]["discernibility"],
+        "weighted_discernibility_by_label": sum(
+            measures["weighted_discernibility_by_label"] for measures in told
+        ),
+        "average_class_size": told[0]["average_class_size"],
+        "distribution": {
+            name: moved for measures in told for name, moved in measures["distribution"].items()
+        },
+    }
+    if workload is not None:
+        whole["queries"] = _query_errors(parts, workload)
+    return whole
+
+
+def rounding(parts: Sequence[Solution], shows: Mapping[str, str]) -> dict[str, Any] | None:
+    """How much more is lost by ranges that end at round numbers than by those of exact ends.
+
+    ``more`` is a share of what exact ends lose in all quasi-identifiers, ``columns`` the same for
+    each column of ranges. None where that is not known (sets solved apart, groups of an earlier
+    release), and where nothing is lost.
+    """
+    exact: dict[str, float] = {}
+    rounded: dict[str, float] = {}
+    for part in parts:
+        if len(largest_sets(part.problem.sets)) > 1 or part.like is not None:
+            return None
+        cells = len(part.groups) * len(part.published)
+        losses = each(partial(_rounded, part), part.published, cells)
+        for name, (by_exact, by_round) in zip(part.published, losses, strict=True):
+            exact[name] = by_exact
+            shown = shows.get(name, "range") in ("range", "bounds")
+            rounded[name] = by_round if shown else by_exact
+    lost = sum(exact.values())
+    more = {
+        name: rounded[name] / exact[name] - 1 for name in exact if rounded[name] > exact[name] > 0
+    }
+    return {"more": sum(rounded.values()) / lost - 1, "columns": more} if lost else None
+
+
+def _rounded(part: Solution, name: str) -> tuple[float, float]:
+    """What is lost of a column by exact ends, and by those that are shown."""
+    used = np.flatnonzero(part.sizes)
+    rows, shown, shape = part.sizes[used], part.published[name], part.problem.shapes[name]
+    lost = float(rows @ shown.loss[shown.codes[used]])
+    if not isinstance(shape, Ranges) or shape.ends is None:
+        return lost, lost
+    codes = part.problem.entries.column(name)
+    codes = codes if part.entry is None else codes[part.entry]
+    low, high = shape.spans(codes, part.groups, len(part.sizes))
+    return float(rows @ shape.loss(low[used], high[used])), lost
+
+
+def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
+    return float(np.average([measures[name] for measures in told], weights=cells))
+
+
+def _measures(part: Solution) -> dict[str, Any]:
+    problem, view, first = part.problem, part.view, part.view_of(part.problem.sets[0])
+    held = problem.rows_of_values
+    weights = {name: problem.weight(name) for name in problem.qi}
+    measures: dict[str, Callable[[], Any]] = {
+        "ncp": lambda: certainty_penalty(view),
+        "columns": lambda: column_losses(view),
+        "information_loss": lambda: information_loss(view),
+        "granularity": lambda: granularity(view),
+        "non_uniform_entropy": lambda: non_uniform_entropy(view, held),
+        "discernibility": lambda: discernibility(first),
+        "weighted_discernibility_by_label": lambda: weighted_discernibility(view, weights),
+        "average_class_size": lambda: average_class_size(first),
+        "distribution": lambda: distribution_distances(view, held=held),
+    }
+    found = each(lambda name: measures[name](), measures, len(view.kept) * len(problem.qi))
+    return dict(zip(measures, found, strict=True))
+
+
+def _query_errors(parts: Sequence[Solution], workload: QueryLog) -> dict[str, Any]:
+    """How well the workload's selections are answered; each must lie within one part."""
+    answered, errors, precision, recall = 0, [], [], []
+    for part in parts:
+        entries = part.problem.entries
+        values = {name: entries.values_of(name) for name in part.problem.qi}
+        queries = workload.replayed(values)
+        if not queries:
+            continue
+        outcome = answer_workload(piece_view(part.problem, part), queries)
+        answered += len(queries)
+        errors += [answer.relative_error for answer in outcome.answers]
+        precision += [a.precision for a in outcome.answers if a.precision is not None]
+        recall += [a.recall for a in outcome.answers if a.recall is not None]
+    return {
+        "answered": answered,
+        "mean_relative_error": float(np.mean(errors)) if errors else None,
+        "median_relative_error": float(np.median(errors)) if errors else None,
+        "precision": float(np.mean(precision)) if precision else None,
+        "recall": float(np.mean(recall)) if recall else None,
+    }
+
+
+def risks(
+    parts: Sequence[Solution], first: tuple[Array, Array, Array] | None = None
+) -> tuple[Risk, ...]:
+    """For each set of quasi-identifiers the risk before, with the risk after in it.
+
+    `first` are the persons in the classes of the first set, where they were counted already.
+    """
+    found: list[Risk] = []
+    for part in parts:
+        for names in part.problem.sets:
+            counted = None if found else first
+            after = _risk_after(part, names, counted)
+            found.append(replace(_risk_before(part, names), after=after))
+    return tuple(found)
+
+
+def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
+    histories, person = part.problem.histories, part.problem.person
+    if histories is not None and person is not None:
+        ids, _ = numbered(histories.select(names))
+        # Combinations of these columns and the person are listed once, so that no pair comes twice.
+        sizes = np.bincount(ids) if {*names, person} == {*histories.columns} else None
+        who, rows = histories.column(person), histories.rows
+        return risk_of_persons(ids, who, sizes=sizes, qi=names, rows=rows)
+    classes = ClassSizes.of_counts(sizes_before(part, names))
+    return risk_of_classes(classes.sizes, times=classes.classes_of_size, qi=names)
+
+
+def sizes_before(part: Solution, names: tuple[str, ...]) -> Array:
+    entries = part.problem.source
+    if set(names) == set(entries.columns):
+        return entries.row_counts
+    ids, number = entries.numbered(names)
+    return np.bincount(ids, weights=entries.row_counts, minlength=number).astype(np.int64)
+
+
+def _risk_after(
+    part: Solution, names: tuple[str, ...], counted: tuple[Array, Array, Array] | None
+) -> Risk:
+    if part.problem.person is not None:
+        classes, who, sizes = counted or persons_in_classes(part, names)
+        return risk_of_persons(classes, who, sizes=sizes, qi=names, rows=int(part.sizes.sum()))
+    return risk_of_classes(part.view_of(names).class_sizes, qi=names)
+
+
+def suppressed_cells(touched: Iterable[Mapping[str, Counter[str]]]) -> int:
+    """Cells that show a star among the rows that remain, in all parts."""
+    return sum(rows["starred"] for part in touched for rows in part.values())
+
+
+def touched_rows(part: Solution, shows: Mapping[str, str]) -> dict[str, Counter[str]]:
+    """By quasi-identifier the rows in which it was blurred, and those in which it was starred.
+
+    A star is a star, whether a method leaves nothing of a cell or its tree or set ends there; but
+    where a mean or median is shown in its place, it is none.
+    """
+    groups = len(part.sizes)
+
+    def found(column: str) -> Counter[str]:
+        starred = touched = np.zeros(groups, dtype=bool)
+        if column in part.published:
+            shown = part.published[column]
+            values = as_text(part.problem.entries.values_of(column))
+            first = values.take(pa.array(shown.order[shown.low]))
+            # A range of one value does not read like that value.
+            blurred = shown.blurred | ~np.asarray(same_texts(shown.labels, first))
+            # More than one star where the column holds one itself.
+            stars = np.asarray(
+                pc.fill_null(pc.match_substring_regex(shown.labels, r"^\*+$"), False)
+            )
+            codes = shown.codes[:groups]
+            touched, starred = blurred[codes], (stars & blurred)[codes]
+            if (how := shows.get(column)) in ("mean", "median"):
+                (told,) = number_columns(part, column, how).values()
+                starred = touched & np.asarray(told.values.is_null())[told.codes[:groups]]
+        elif column in part.starred:
+            touched = starred = part.starred[column][:groups]
+        rows = {"blurred": touched & ~starred, "starred": starred}
+        return Counter({verb: int(part.sizes[where].sum()) for verb, where in rows.items()})
+
+    names = part.problem.qi
+    return dict(zip(names, each(found, names, groups * len(names)), strict=True))
+
+
+def in_words(touched: Mapping[str, int], total: int) -> str:
+    """What was done to a column, and in which share of the rows.
+
+    Examples
+    --------
+    >>> in_words({"blurred": 5, "starred": 1}, 50), in_words({"starred": 0}, 50)
+    ('blurred in 10% of rows, starred in 2%', 'kept')
+    """
+    shares = {verb: rows / max(total, 1) for verb, rows in touched.items() if rows}
+    said = [f"{verb} in {percent(share)}" for verb, share in shares.items()]
+    return ", ".join([f"{said[0]} of rows", *said[1:]]) if said else "kept"

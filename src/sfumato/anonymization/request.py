@@ -21,14 +21,7 @@ from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFiel
 from sfumato.anonymization.workload import QueryLog
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
-from sfumato.errors import (
-    ColumnError,
-    InputError,
-    ParameterError,
-    SourceError,
-    did_you_mean,
-    spell,
-)
+from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.fields import Columns, Field, Weights, parameters
 from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder

@@ -1,21 +1,25 @@
-"""What is in a column: how many cells are alike, their form, the words in them, how numbers spread.
+"""What a column says of itself: its name, how many cells are alike, their form, how numbers spread.
 
-Only shares are computed; no cell leaves this module.
+A name is cut into words (``BirthDate``, ``birth_date`` and ``birth-date`` are alike, accents do
+not count) and compared with those of `vocabulary`; names run together are cut by the same words
+(``CONTACTLASTNAME``). Several words that belong together count more than one. Of cells only shares
+are computed; none leaves this module.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.columns.vocabulary import Role, words_of
+from sfumato.columns.vocabulary import FILLERS, MEANINGS, Meaning, Role
 from sfumato.engines.protocol import Kind
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
     "Found",
     "dates_inside",
     "form_of",
+    "inside_of",
     "is_free_text",
     "looks_coded",
     "looks_like_ages",
@@ -33,8 +38,10 @@ __all__ = [
     "looks_like_body_weights",
     "looks_like_names",
     "looks_numbered",
+    "meaning_of",
     "share",
     "words_in",
+    "words_of",
 ]
 
 
@@ -50,6 +57,11 @@ FEWEST = 3
 """Different cells below which a form means nothing, unless it leaves no doubt."""
 CHECKED = 2_000
 """Cells whose check digits are computed at most."""
+_FOUND_INSIDE = 6
+"""Letters a word must have to be recognized inside a longer one."""
+_CUT_FROM = 6
+"""Letters from which on a word is cut into words it may be run together of."""
+_PLURALS = ("s", "es")
 
 
 @dataclass(frozen=True)
@@ -562,3 +574,92 @@ def looks_coded(facts: ColumnFacts, cells: pa.Array, what: str | None = None) ->
     gaps = numbers[-1] - numbers[0] + 1 >= 1.3 * len(numbers)
     heaped = (numbers % 5 == 0).mean() >= 0.4  # people round what they measure
     return bool(what in _NAMED and gaps and not heaped and numbers[-1] < 100_000)
+
+
+@lru_cache(maxsize=4096)
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a column name, in lower case and without accents.
+
+    Examples
+    --------
+    >>> words_of("BirthDate"), words_of("Année de naissance"), words_of("ZIP_code2")
+    (('birth', 'date'), ('annee', 'de', 'naissance'), ('zip', 'code', '2'))
+    """
+    plain = unicodedata.normalize("NFKD", name.replace("ß", "ss"))
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    plain = re.sub(r"\bID(?=[a-z])", "ID ", plain)
+    plain = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", plain)
+    plain = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", plain)
+    return tuple(re.findall(r"[^\W\d_]+|\d+", plain.lower()))
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """What a column is about, by its name; None where the name says nothing known.
+
+    Examples
+    --------
+    >>> meaning_of("Geburtsdatum").what, meaning_of("diagnosis_name").role
+    ('a birth date', 'sensitive')
+    >>> meaning_of("CONTACTLASTNAME").what, meaning_of("x17") is None
+    ('names', True)
+    """
+    words = [part for word in words_of(name) for part in _cut(word)]
+    best: tuple[int, int] | None = None
+    for start in range(len(words)):
+        for end in range(start + 1, len(words) + 1):
+            at = _place("".join(words[start:end]))
+            if at is not None and (best is None or (start - end, at) < best):
+                best = (start - end, at)
+    return None if best is None else MEANINGS[best[1]]
+
+
+@lru_cache(maxsize=4096)
+def inside_of(name: str) -> Meaning | None:
+    """What a longer word of a name says by a known word inside it: less sure than `meaning_of`.
+
+    Examples
+    --------
+    >>> meaning_of("patientenvorname") is None, inside_of("patientenvorname").what
+    (True, 'names')
+    """
+    words = words_of(name)
+    for meaning, known in _KNOWN:
+        if any(len(k) >= _FOUND_INSIDE and k in word for word in words for k in known):
+            return meaning
+    return None
+
+
+def _place(run: str) -> int | None:
+    """Which meaning a run of words has, by its place in the list."""
+    found = _PLACES.get(run)
+    if found is not None:
+        return found
+    stems = (_PLACES.get(run.removesuffix(end)) for end in _PLURALS if run.endswith(end))
+    return next((at for at in stems if at is not None), None)
+
+
+@lru_cache(maxsize=4096)
+def _cut(word: str) -> tuple[str, ...]:
+    """The known words that a word is run together of; the word itself if it is none of that."""
+    if len(word) < _CUT_FROM or _place(word) is not None or word in FILLERS:
+        return (word,)
+    for split in range(len(word) - 3, 2, -1):
+        head, tail = word[:split], word[split:]
+        if _place(head) is None and head not in FILLERS:
+            continue
+        if _place(tail) is not None or tail in FILLERS:
+            return head, tail
+        rest = _cut(tail)
+        if len(rest) > 1:
+            return head, *rest
+    return (word,)
+
+
+_KNOWN = tuple(
+    (meaning, frozenset(name.replace("_", "") for name in meaning.names.split()))
+    for meaning in MEANINGS
+)
+_PLACES: dict[str, int] = {}
+for _at, (_, _names) in enumerate(_KNOWN):
+    for _name in _names:
+        _PLACES.setdefault(_name, _at)

@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import Budget
-from sfumato.columns.content import FEW, ColumnFacts
+from sfumato.columns.content import FEW, ColumnFacts, meaning_of, words_of
 from sfumato.columns.profile import Profile
 from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
-from sfumato.columns.vocabulary import meaning_of, words_of
 from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import BATCH_ROWS, BLANKS, SPELLINGS, CodeArray, Codes, Spelling
 from sfumato.errors import ColumnError, TooManyClassesError, spell

@@ -28,6 +28,7 @@ from sfumato.columns.content import (
     Forms,
     Found,
     dates_inside,
+    inside_of,
     is_free_text,
     looks_like_ages,
     looks_like_amounts,
@@ -35,18 +36,13 @@ from sfumato.columns.content import (
     looks_like_body_weights,
     looks_like_names,
     looks_numbered,
+    meaning_of,
     share,
     words_in,
-)
-from sfumato.columns.profile import Profile, cells_of, equivalents
-from sfumato.columns.vocabulary import (
-    WEIGHT,
-    Meaning,
-    Role,
-    inside_of,
-    meaning_of,
     words_of,
 )
+from sfumato.columns.profile import Profile, cells_of, equivalents
+from sfumato.columns.vocabulary import WEIGHT, Meaning, Role
 from sfumato.results import Result
 
 __all__ = [

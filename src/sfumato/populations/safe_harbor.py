@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.columns.codebooks import RESTRICTED_AREAS, postal_text
+from sfumato.columns.content import words_of
 from sfumato.columns.persons import known_persons, not_compared, numbers_of_persons
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
-from sfumato.columns.vocabulary import words_of
 from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
