@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sfumato.quasi.measure import Measures
 from sfumato.report.drawing import (
@@ -42,6 +43,42 @@ __all__ = [
 
 LEAST_SHOWN = 0.01
 """The share that the longest bar stands for at least, if it fills the picture."""
+BOTH = {"before": QUIET, "after": ACCENT}
+"""Colours of a table and its release."""
+
+
+def _layer(mark: str, encoding: Spec, rows: Sequence[Spec] | None = None, **style: Any) -> Spec:
+    """Marks of one kind, and what they stand for; with rows that are theirs alone, if any."""
+    layer = {"mark": {"type": mark, **style}, "encoding": encoding}
+    return layer if rows is None else {"data": {"values": list(rows)}, **layer}
+
+
+def _texts(encoding: Spec, rows: Sequence[Spec] | None = None, **style: Any) -> Spec:
+    """What each row says, written beside its mark."""
+    return _layer("text", {**encoding, "text": {"field": "said"}}, rows, **style, aria=False)
+
+
+def _line(encoding: Spec, rows: Sequence[Spec] | None = None, **style: Any) -> Spec:
+    return _layer("line", encoding, rows, **{"strokeWidth": 2.5, **style}, aria=False)
+
+
+def _colours(field: str, colours: Mapping[str, str], **legend: Any) -> Spec:
+    """A colour for each name, explained above the picture."""
+    return {"field": field, "type": "nominal", "title": None,
+            "scale": {"domain": list(colours), "range": list(colours.values())},
+            "legend": {"orient": "top", **legend}}  # fmt: skip
+
+
+def _number_axis(field: str, title: str, scale: Spec | None = None, **axis: Any) -> Spec:
+    return {"field": field, "type": "quantitative", "axis": {"title": title, **axis},
+            **({} if scale is None else {"scale": scale})}  # fmt: skip
+
+
+_ALONG: Spec = {"field": "position", "type": "quantitative"}
+"""The order in which a line joins its points."""
+_DOTTED: Spec = {"strokeDash": [3, 3], "color": INK, "opacity": 0.6}
+_STROKES: Spec = {"symbolType": "stroke", "symbolStrokeWidth": 3}
+"""Lines in place of squares, in a legend."""
 
 
 def _bars(title: str, rows: list[Spec], what: str) -> Spec:
@@ -52,12 +89,15 @@ def _bars(title: str, rows: list[Spec], what: str) -> Spec:
     end = max(most, LEAST_SHOWN) * 1.15 if most else 1.15
     x = share_axis("share", what, scale={"domain": [0, end], "nice": False})
     y = name_axis("name", order)
+    return _named_bars(title, rows, {"x": x, "y": y}, {})
+
+
+def _named_bars(title: str, rows: list[Spec], encoding: Spec, start: Spec) -> Spec:
+    """Bars with a figure behind each; `start` says where they begin, if that is not at 0."""
     layers = [
-        {"mark": {"type": "bar", "color": ACCENT, "height": {"band": 0.68}},
-         "encoding": {"x": x, "y": y}},
-        {"mark": {"type": "text", "align": "left", "dx": 5, "aria": False},
-         "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
-    ]  # fmt: skip
+        _layer("bar", {**encoding, **start}, color=ACCENT, height={"band": 0.68}),
+        _texts(encoding, align="left", dx=5),
+    ]
     return chart(title, {"data": {"values": rows}, "layer": layers}, height={"step": 28})
 
 
@@ -137,9 +177,7 @@ def class_sizes(title: str, curves: Mapping[str, Alike], k: int) -> Spec:
                        "labelOverlap": True}},
         "y": {"field": "rows", "type": "quantitative",
               "axis": ROWS | {"title": many}},
-        "color": {"field": "class", "type": "nominal", "title": None,
-                  "scale": {"domain": colours, "range": [WARNING, ACCENT]},
-                  "legend": {"orient": "top"}},
+        "color": _colours("class", dict(zip(colours, (WARNING, ACCENT), strict=True))),
     }  # fmt: skip
     if len(curves) > 1:
         encoding["xOffset"] = {"field": "table", "sort": list(curves)}
@@ -149,17 +187,10 @@ def class_sizes(title: str, curves: Mapping[str, Alike], k: int) -> Spec:
             "scale": {"domain": list(curves), "range": [0.45, 1]},
         }  # fmt: skip
     bars = {"data": {"values": rows}, "mark": "bar", "encoding": encoding}
-    edge = {"data": {"values": [{"alike": first, "said": f"k = {k:,}"}]}}
-    x = {**encoding["x"], "bandPosition": 0}
-    line = {
-        **edge, "mark": {"type": "rule", "strokeDash": [3, 3], "color": INK, "opacity": 0.6},
-        "encoding": {"x": x},
-    }  # fmt: skip
-    text = {
-        **edge,
-        "mark": {"type": "text", "align": "right", "dx": -5, "y": 8, "aria": False},
-        "encoding": {"x": x, "text": {"field": "said"}},
-    }
+    edge = [{"alike": first, "said": f"k = {k:,}"}]
+    at = {"x": {**encoding["x"], "bandPosition": 0}}
+    line = _layer("rule", at, edge, **_DOTTED)
+    text = _texts(at, rows=edge, align="right", dx=-5, y=8)
     return chart(title, {"layer": [bars, line, text]})
 
 
@@ -183,36 +214,19 @@ def risk_curve(title: str, curves: Mapping[str, Alike], threshold: float = 0.2) 
         for (risk, share), after in zip(points, [*points[1:], (0.001, 1.0)], strict=True):
             rows.append({"table": name, "risk": max(risk, 0.001), "share": share})
             rows.append({"table": name, "risk": max(after[0], 0.001), "share": share})
-    colour = {
-        "field": "table", "type": "nominal", "title": None, "sort": list(curves),
-        "scale": {"domain": list(curves), "range": [WARNING, CALM]},
-        "legend": {"orient": "top", "symbolType": "stroke", "symbolStrokeWidth": 3}
-        if len(curves) > 1 else None,
-    }  # fmt: skip
-    x = {
-        "field": "risk", "type": "quantitative",
-        "scale": {"type": "log", "domain": [0.001, 1], "nice": False},
-        "axis": {"title": "risk of being found", "grid": False, "labelFlush": False,
-                 "labelExpr": "datum.value >= 0.01 ? format(datum.value, '.0%') : '0.1%'",
-                 "values": [0.001, 0.01, 0.05, 0.2, 1]},
-    }  # fmt: skip
-    line = {
-        "mark": {"type": "line", "strokeWidth": 2.5, "strokeCap": "round", "aria": False},
-        "encoding": {
-            "x": x,
-            "y": share_axis(
-                "share", f"{_counted_in(curves)} with at least this risk", scale={"domain": [0, 1]}
-            ),
-            "color": colour,
-            "order": {"field": "position", "type": "quantitative"},
-        },
-    }
+    colour = _colours("table", dict(zip(curves, (WARNING, CALM), strict=False)), **_STROKES)
+    colour |= {"sort": list(curves)} | ({} if len(curves) > 1 else {"legend": None})
+    x = _number_axis(
+        "risk", "risk of being found", {"type": "log", "domain": [0.001, 1], "nice": False},
+        grid=False, labelFlush=False, values=[0.001, 0.01, 0.05, 0.2, 1],
+        labelExpr="datum.value >= 0.01 ? format(datum.value, '.0%') : '0.1%'",
+    )  # fmt: skip
+    many = f"{_counted_in(curves)} with at least this risk"
+    y = share_axis("share", many, scale={"domain": [0, 1]})
+    line = _line({"x": x, "y": y, "color": colour, "order": _ALONG}, strokeCap="round")
     rows = [{**row, "position": at} for at, row in enumerate(rows)]
-    rule = {
-        "data": {"values": [{"risk": threshold}]},
-        "mark": {"type": "rule", "strokeDash": [3, 3], "color": INK, "opacity": 0.6},
-        "encoding": {"x": {"field": "risk", "type": "quantitative"}},
-    }
+    at = {"x": {"field": "risk", "type": "quantitative"}}
+    rule = _layer("rule", at, [{"risk": threshold}], **_DOTTED)
     return chart(title, {"data": {"values": rows}, "layer": [rule, line]})
 
 
@@ -235,15 +249,10 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float], who: str =
               "symbolStrokeWidth": 0, "symbolSize": 220}  # fmt: skip
     colour = {"field": "alone", "type": "quantitative", "legend": legend,
               "scale": {"domain": [0, most], "range": [0.05, 0.6]}}  # fmt: skip
-    layers: list[Spec] = [
-        {"mark": {"type": "rect", "color": ACCENT}, "encoding": {"x": x, "y": y, "opacity": colour}}
-    ]
+    layers = [_layer("rect", {"x": x, "y": y, "opacity": colour}, color=ACCENT)]
     side = max(140, min(54 * len(names), WIDTH - 60))
     if len(names) <= MOST_WRITTEN:
-        layers.append(
-            {"mark": {"type": "text", "fontSize": 11, "aria": False},
-             "encoding": {"x": x, "y": y, "text": {"field": "said"}}}
-        )  # fmt: skip
+        layers.append(_texts({"x": x, "y": y}, fontSize=11))
     body = {"data": {"values": rows}, "layer": layers}
     if len(names) > 6:
         body["usermeta"] = {"narrow": {"layers": 1}}  # the figures would run into each other
@@ -265,14 +274,10 @@ def column_fates(title: str, fates: Mapping[str, Mapping[str, float]]) -> Spec:
     encoding = {
         "y": name_axis("column", list(fates)),
         "x": share_axis("share", "share of rows", scale={"domain": [0, 1]}, stack="zero"),
-        "color": {"field": "cells", "type": "nominal", "title": None,
-                  "scale": {"domain": used, "range": [FATES[fate] for fate in used]},
-                  "legend": {"orient": "top"}},
+        "color": _colours("cells", {fate: FATES[fate] for fate in used}),
         "order": {"field": "at", "type": "quantitative"},
-    }  # fmt: skip
-    mark = {"type": "bar", "height": {"band": 0.68}}
-    layers = {"data": {"values": rows}, "mark": mark, "encoding": encoding}
-    return chart(title, layers, height={"step": 28})
+    }
+    return chart(title, _layer("bar", encoding, rows, height={"band": 0.68}), height={"step": 28})
 
 
 def distribution(title: str, values: Sequence[tuple[str, float, float]]) -> Spec:
@@ -286,12 +291,9 @@ def distribution(title: str, values: Sequence[tuple[str, float, float]]) -> Spec
         "y": name_axis("value", [value for value, _, _ in values]),
         "yOffset": {"field": "table", "sort": ["before", "after"]},
         "x": share_axis("share", "share of rows"),
-        "color": {"field": "table", "type": "nominal", "title": None, "sort": None,
-                  "scale": {"domain": ["before", "after"], "range": [QUIET, ACCENT]},
-                  "legend": {"orient": "top"}},
-    }  # fmt: skip
-    layers = {"data": {"values": rows}, "mark": {"type": "bar"}, "encoding": encoding}
-    return chart(title, layers, height={"step": 26, "for": "position"})
+        "color": {**_colours("table", BOTH), "sort": None},
+    }
+    return chart(title, _layer("bar", encoding, rows), height={"step": 26, "for": "position"})
 
 
 HUGE = 1e12
@@ -342,21 +344,13 @@ def histogram(
         middles = [low + 0.5 for low, *_ in bins]
         axis |= {"values": middles, "labelExpr": "format(datum.value - 0.5, 'd')", "ticks": False}
     x = {"type": "quantitative", "scale": {"zero": False, "nice": False}, "axis": axis}
-    colour = {
-        "field": "table", "type": "nominal", "title": None, "legend": {"orient": "top"},
-        "scale": {"domain": ["before", "after"], "range": [QUIET, ACCENT]},
-    }  # fmt: skip
-    y = share_axis("share", "share of rows")
+    seen = {"y": share_axis("share", "share of rows"), "color": _colours("table", BOTH)}
+    held = {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y2": {"datum": 0}, **seen}
+    after = {"x": {**x, "field": "at"}, "order": {"field": "position"}, **seen}
     layers = [
-        {"data": {"values": rows},
-         "mark": {"type": "rect", "opacity": 0.7},
-         "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y": y,
-                      "y2": {"datum": 0}, "color": colour}},
-        {"data": {"values": steps},
-         "mark": {"type": "line", "strokeWidth": 2.5, "aria": False},
-         "encoding": {"x": {**x, "field": "at"}, "order": {"field": "position"}, "y": y,
-                      "color": colour}},
-    ]  # fmt: skip
+        _layer("rect", held, rows, opacity=0.7),
+        _line(after, steps),
+    ]
     return chart(title, {"layer": layers}, height=180)
 
 
@@ -377,17 +371,13 @@ def intervals(
     x = share_axis("estimate", what, scale=scale)
     x["axis"]["format"] = ".6~p"
     ranges = [row for row in rows if row["low"] is not None]
+    reach = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}
+    at = {"x": x, "y": y}
     layers = [
-        {"data": {"values": ranges},
-         "mark": {"type": "rule", "strokeWidth": 4, "color": ACCENT, "opacity": 0.4},
-         "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}},
-        {"data": {"values": rows},
-         "mark": {"type": "point", "filled": True, "size": 110, "color": ACCENT, "opacity": 1},
-         "encoding": {"x": x, "y": y}},
-        {"data": {"values": rows},
-         "mark": {"type": "text", "dy": -13, "aria": False},
-         "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
-    ]  # fmt: skip
+        _layer("rule", reach, ranges, strokeWidth=4, color=ACCENT, opacity=0.4),
+        _layer("point", at, rows, filled=True, size=110, color=ACCENT, opacity=1),
+        _texts(at, rows=rows, dy=-13),
+    ]
     return chart(title, {"layer": layers}, height={"step": 46})
 
 
@@ -401,21 +391,17 @@ def trade(
     ]
     ax = share_axis("kept", x, scale={"domain": [0, 1]})
     highest = max((alike for _, alike, _ in points), default=1)
-    ay = {
-        "field": "alike", "type": "quantitative", "scale": {"type": "log"},
-        "axis": {"title": y, "format": "~s",
-                 "values": [10**power for power in range(len(str(highest)) + 1)]},
+    powers = [10**power for power in range(len(str(highest)) + 1)]
+    ay = _number_axis("alike", y, {"type": "log"}, format="~s", values=powers)
+    points_at = {
+        "x": ax, "y": ay, "detail": {"field": "groups"},
+        "size": {"condition": {"test": "datum.chosen", "value": 190}, "value": 60},
+        "color": {"condition": {"test": "datum.chosen", "value": WARNING}, "value": ACCENT},
     }  # fmt: skip
-    layers: list[Spec] = [
-        {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2, "aria": False},
-         "encoding": {"x": ax, "y": ay, "order": {"field": "position", "type": "quantitative"}}},
-        {"mark": {"type": "point", "filled": True, "opacity": 1},
-         "encoding": {
-             "x": ax, "y": ay, "detail": {"field": "groups"},
-             "size": {"condition": {"test": "datum.chosen", "value": 190}, "value": 60},
-             "color": {"condition": {"test": "datum.chosen", "value": WARNING}, "value": ACCENT},
-         }},
-    ]  # fmt: skip
+    layers = [
+        _line({"x": ax, "y": ay, "order": _ALONG}, color=ACCENT, strokeWidth=2),
+        _layer("point", points_at, filled=True, opacity=1),
+    ]
     return chart(title, {"data": {"values": rows}, "layer": layers}, height=260)
 
 
@@ -431,31 +417,25 @@ def survival(title: str, curves: Mapping[str, Points], *, time: str) -> Spec:
     ]
     names = list(curves)
     colours = {1: [ACCENT], 2: [CALM, WARNING], 3: [CALM, ACCENT, WARNING]}[len(names)]
+    shown = _colours("who", dict(zip(names, colours, strict=True)), **_STROKES, columns=1)
     encoding = {
         "x": _time(time),
         "y": share_axis("alive", "live on", scale={"domain": [0, 1]}),
-        "color": {"field": "who", "type": "nominal", "title": None, "sort": names,
-                  "scale": {"domain": names, "range": colours},
-                  "legend": {"orient": "top", "symbolType": "stroke", "symbolStrokeWidth": 3,
-                             "columns": 1}},
-    }  # fmt: skip
-    mark = {"type": "line", "strokeWidth": 2.5, "aria": False}
-    return chart(title, {"data": {"values": rows}, "layer": [{"mark": mark, "encoding": encoding}]})
+        "color": {**shown, "sort": names},
+    }
+    return chart(title, {"data": {"values": rows}, "layer": [_line(encoding)]})
 
 
 def hazard(title: str, points: Points, *, time: str) -> Spec:
     """Cumulative hazard by time."""
     rows = [{"time": at, "hazard": value} for at, value in points]
-    y = {"field": "hazard", "type": "quantitative",
-         "axis": {"title": "cumulative hazard", "format": ".3~g", "tickCount": 4}}  # fmt: skip
-    mark = {"type": "line", "strokeWidth": 2.5, "color": ACCENT, "aria": False}
-    layer = {"mark": mark, "encoding": {"x": _time(time), "y": y}}
+    y = _number_axis("hazard", "cumulative hazard", format=".3~g", tickCount=4)
+    layer = _line({"x": _time(time), "y": y}, color=ACCENT)
     return chart(title, {"data": {"values": rows}, "layer": [layer]}, height=160)
 
 
 def _time(title: str) -> Spec:
-    return {"field": "time", "type": "quantitative", "scale": {"nice": False},
-            "axis": {"title": title, "grid": False, "tickCount": 6, "format": ",.6~r"}}  # fmt: skip
+    return _number_axis("time", title, {"nice": False}, grid=False, tickCount=6, format=",.6~r")
 
 
 def ratios(title: str, found: Mapping[str, float], *, what: str, factor: bool) -> Spec:
@@ -469,15 +449,8 @@ def ratios(title: str, found: Mapping[str, float], *, what: str, factor: bool) -
     y = name_axis("name", list(found))
     most = max(found.values(), default=nothing)
     scale = {"type": "log", "domain": [1, max(1.2, most**1.15)]} if factor else {}
-    x = {"field": "value", "type": "quantitative", "scale": {**scale, "nice": False},
-         "axis": {"title": what, "format": "~g", "tickCount": 5}}  # fmt: skip
-    layers = [
-        {"mark": {"type": "bar", "color": ACCENT, "height": {"band": 0.68}},
-         "encoding": {"x": x, "x2": {"field": "nothing"}, "y": y}},
-        {"mark": {"type": "text", "align": "left", "dx": 5, "aria": False},
-         "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
-    ]  # fmt: skip
-    return chart(title, {"data": {"values": rows}, "layer": layers}, height={"step": 28})
+    x = _number_axis("value", what, {**scale, "nice": False}, format="~g", tickCount=5)
+    return _named_bars(title, rows, {"x": x, "y": y}, {"x2": {"field": "nothing"}})
 
 
 def fractions(title: str, points: Points, here: tuple[float, float] | None) -> Spec:
@@ -486,27 +459,18 @@ def fractions(title: str, points: Points, here: tuple[float, float] | None) -> S
         {"fraction": f, "unique": share, "position": at} for at, (f, share) in enumerate(points)
     ]
     least = min((f for f, _ in points), default=0.1)
-    x = {"field": "fraction", "type": "quantitative",
-         "scale": {"type": "log", "domain": [least, 1], "nice": False},
-         "axis": {"title": "sampling fraction", "grid": False, "format": ".2~p",
-                  "tickCount": 5, "labelOverlap": True}}  # fmt: skip
-    y = share_axis("unique", "people unique", scale={"zero": True})
-    layers: list[Spec] = [
-        {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2.5, "aria": False},
-         "encoding": {"x": x, "y": y, "order": {"field": "position", "type": "quantitative"}}},
-        {"mark": {"type": "point", "filled": True, "size": 60, "color": ACCENT, "opacity": 1},
-         "encoding": {"x": x, "y": y}},
-    ]  # fmt: skip
+    scale = {"type": "log", "domain": [least, 1], "nice": False}
+    x = _number_axis("fraction", "sampling fraction", scale,
+                     grid=False, format=".2~p", tickCount=5, labelOverlap=True)  # fmt: skip
+    at = {"x": x, "y": share_axis("unique", "people unique", scale={"zero": True})}
+    layers = [
+        _line({**at, "order": _ALONG}, color=ACCENT),
+        _layer("point", at, filled=True, size=60, color=ACCENT, opacity=1),
+    ]
     if here is not None:
-        at = {"values": [{"fraction": here[0], "unique": here[1], "said": "this table"}]}
+        this = [{"fraction": here[0], "unique": here[1], "said": "this table"}]
         layers += [
-            {"data": at,
-             "mark": {"type": "point", "filled": True, "size": 190, "color": WARNING,
-                      "opacity": 1},
-             "encoding": {"x": x, "y": y}},
-            {"data": at,
-             "mark": {"type": "text", "align": "left", "dx": 4, "dy": -18, "color": INK,
-                      "aria": False},
-             "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
-        ]  # fmt: skip
+            _layer("point", at, this, filled=True, size=190, color=WARNING, opacity=1),
+            _texts(at, rows=this, align="left", dx=4, dy=-18, color=INK),
+        ]
     return chart(title, {"data": {"values": rows}, "layer": layers})
