@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -144,8 +144,10 @@ def table_page(findings: TableFindings) -> Page:
     """The page of a table."""
     if findings.persons is not None:
         with counting("people", "person"):
-            return _page_of_persons(findings, findings.persons)
-    page = _page_of_rows(findings)
+            exact = "Counts are exact. A person is as exposed as the most exposed of their rows."
+            return _page(findings, findings.persons, _verdict_of_persons, exact)
+    sizes, exact = Alike.of_rows(findings.sizes), "Class sizes and counts are exact."
+    page = _page(findings, sizes, _verdict_of_rows, exact)
     if not findings.several:
         return page
     return replace(
@@ -153,109 +155,84 @@ def table_page(findings: TableFindings) -> Page:
     )
 
 
-def _page_of_persons(findings: TableFindings, sizes: Alike) -> Page:
-    """The page of a table in which persons are counted, whom one of its columns names."""
+def _page(
+    findings: TableFindings,
+    sizes: Alike,
+    verdict: Callable[[Alike, int, str], str],
+    exact: str,
+) -> Page:
+    """The page of a table in which rows are counted, or persons, whom one of its columns names."""
     found, k = findings.scan, findings.k
-    below, number = sizes.below(k), sizes.total
-    direct, by = found.with_role("identifier"), phrase(findings.qi, SAID)
-    start = f"Do not release this table as it is: {phrase(direct, SAID)} can point at one person. "
-    everybody = counted(number, "person", many="people")
-    if not number:
-        start, rest = "", "The table has no rows: there is nobody to find."
-    elif below:
-        some, whom = sizes.alone, "nobody else has"
-        if not some:
-            some, whom = below, f"fewer than {k - 1:,} others have"
-        does = f"have a combination of {by} that {whom}."
-        rest = among(some, number, "person", many="people", does=does, share=True)
-    else:
-        rest = f"Every combination of {by} is that of at least {sizes.k:,} people."
-    return Page(
-        title=name_of(found.table),
-        subtitle=f"Who can be found in this table, and by which columns · {everybody} with "
-        f"{counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}",
-        verdict=start + rest,
-        tone="bad" if number else "good",
-        facts=(
-            ("people who stand alone", f"{sizes.alone:,}"),
-            (f"people with fewer than {k} alike", f"{below:,}"),
-            ("smallest class, in people", "–" if sizes.k is None else f"{sizes.k:,}"),
-        ),
-        gauges=(
-            gauge("highest risk", None if not sizes.k else 1 / sizes.k, highest=True),
-            gauge("average risk", sizes.average if number else None),
-            gauge(f"people below {k} alike", below / number if number else None),
-        ),
-        sections=[*_who(findings), *_by_what(findings), *columns_of(found), *next_of(found)],
-        footer="Counts are exact. A person is as exposed as the most exposed of their rows. Taken "
-        f"as known to others: {', '.join(findings.qi)}.",
-    )
-
-
-def _page_of_rows(findings: TableFindings) -> Page:
-    found, sizes, k = findings.scan, findings.sizes, findings.k
-    rows = max(1, sizes.rows)
-    below = sizes.rows_below(k)
-    tone, verdict = _verdict(findings, below)
-    return Page(
-        title=name_of(found.table),
-        subtitle=f"Who can be found in this table, and by which columns · "
-        f"{counted(sizes.rows, 'row')}, {counted(len(found.columns), 'column')}",
-        verdict=verdict,
-        tone=tone,
-        facts=(
-            ("stand alone", f"{sizes.unique_rows:,}"),
-            (f"fewer than {k} alike", f"{below:,}"),
-            ("smallest class (k)", "–" if sizes.k is None else f"{sizes.k:,}"),
-            (
-                "duplicate rows",
-                "–" if found.duplicate_rows is None else f"{found.duplicate_rows:,}",
-            ),
-        ),
-        gauges=(
-            gauge("highest risk", None if not sizes.k else 1 / sizes.k, highest=True),
-            gauge("average risk", sizes.classes / rows if sizes.rows else None),
-            gauge(f"{units()} below {k} alike", below / rows if sizes.rows else None),
-        ),
-        sections=[*_who(findings), *_by_what(findings), *columns_of(found), *next_of(found)],
-        footer=f"Class sizes and counts are exact. Taken as known to others: "
-        f"{', '.join(findings.qi)}.",
-    )
-
-
-def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
-    found, sizes = findings.scan, findings.sizes
-    if not sizes.rows:
-        return "good", "The table has no rows: there is nobody to find."
+    below, number, persons = sizes.below(k), sizes.total, sizes.who == "person"
     direct = found.with_role("identifier")
-    by = phrase(findings.qi, SAID)
+    start = "Do not release this table as it is. " if below else ""
     if direct:
         named = phrase(direct, SAID)
         start = f"Do not release this table as it is: {named} can point at one person. "
-    elif below:
-        start = "Do not release this table as it is. "
-    else:
-        start = ""
+    rest = verdict(sizes, k, phrase(findings.qi, SAID))
+    of = f"{counted(number, 'person', many='people')} with " if persons else ""
+    in_people = ("people who ", "people with ", ", in people") if persons else ("", "", " (k)")
+    facts = [
+        (f"{in_people[0]}stand alone", f"{sizes.alone:,}"),
+        (f"{in_people[1]}fewer than {k} alike", f"{below:,}"),
+        (f"smallest class{in_people[2]}", "–" if sizes.k is None else f"{sizes.k:,}"),
+    ]
+    if not persons:
+        facts.append(_duplicates(found))
+    highest = 1 / sizes.k if sizes.k else None
+    return Page(
+        title=name_of(found.table),
+        subtitle=f"Who can be found in this table, and by which columns · {of}"
+        f"{counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}",
+        verdict=start + rest if number else "The table has no rows: there is nobody to find.",
+        tone="bad" if number and (direct or below) else tempered("good", highest),
+        facts=facts,
+        gauges=risk_gauges_of(sizes, k),
+        sections=[*_who(findings, sizes), *_by_what(findings), *columns_of(found), *next_of(found)],
+        footer=f"{exact} Taken as known to others: {', '.join(findings.qi)}.",
+    )
+
+
+def _duplicates(found: Scan) -> tuple[str, str]:
+    return "duplicate rows", "–" if found.duplicate_rows is None else f"{found.duplicate_rows:,}"
+
+
+def risk_gauges_of(sizes: Alike, k: int) -> tuple[str, ...]:
+    """The risks of those who look alike, and how many of them are fewer than k."""
+    below = sizes.below(k) / sizes.total if sizes.total else None
+    return (
+        gauge("highest risk", 1 / sizes.k if sizes.k else None, highest=True),
+        gauge("average risk", sizes.average if sizes.total else None),
+        gauge(f"{units()} below {k:,} alike", below),
+    )
+
+
+def _verdict_of_persons(sizes: Alike, k: int, by: str) -> str:
+    some, whom = sizes.alone, "nobody else has"
+    if not some:
+        some, whom = sizes.below(k), f"fewer than {k - 1:,} others have"
+    if not some:
+        return f"Every combination of {by} is that of at least {sizes.k:,} people."
+    does = f"have a combination of {by} that {whom}."
+    return among(some, sizes.total, "person", many="people", does=does, share=True)
+
+
+def _verdict_of_rows(sizes: Alike, k: int, by: str) -> str:
+    below, everyone = sizes.below(k), counted(sizes.total, units(1), many=units())
     if not below:
-        rest = f"At least {sizes.k} {units()} look alike on {by}."
-        tone: Tone = "bad" if direct else tempered("good", 1 / (sizes.k or 1))
-        return tone, start + rest
-    everyone = counted(sizes.rows, units(1), many=units())
-    if not sizes.unique_rows:
-        rest = f"{below:,} of {everyone} ({percent(below / sizes.rows)}) share"
-        return "bad", f"{start}{rest} their {by} with fewer than {findings.k - 1} others."
-    share = percent(sizes.unique_rows / sizes.rows)
-    each = "is" if sizes.unique_rows == 1 else "are each"
-    alone = f"{sizes.unique_rows:,} of {everyone} ({share}) {each} the only one with"
-    return "bad", f"{start}{alone} their {by}."
+        return f"At least {sizes.k} {units()} look alike on {by}."
+    if not sizes.alone:
+        share = percent(below / sizes.total)
+        return f"{below:,} of {everyone} ({share}) share their {by} with fewer than {k - 1} others."
+    each = "is" if sizes.alone == 1 else "are each"
+    share = percent(sizes.alone / sizes.total)
+    return f"{sizes.alone:,} of {everyone} ({share}) {each} the only one with their {by}."
 
 
-def _who(findings: TableFindings) -> list[Section]:
-    found, sizes, k = findings.scan, findings.sizes, findings.k
-    if not sizes.rows:
+def _who(findings: TableFindings, sizes: Alike) -> list[Section]:
+    if not sizes.total:
         return []
-    people = findings.persons or Alike.of_rows(sizes)
-    figures = [*ladder_of(found), *classes_of(people, k)]
+    figures = [*ladder_of(findings.scan), *classes_of(sizes, findings.k)]
     return [Section("Who can be found", figures=figures)]
 
 
@@ -464,10 +441,7 @@ def scan_summary(found: Scan, left_out: Sequence[str] | None = None) -> Page:
         tone="bad" if said else "warn" if strongest is None or not whole else "good",
         facts=(
             ("rows", f"{found.rows:,}"),
-            (
-                "duplicate rows",
-                "–" if found.duplicate_rows is None else f"{found.duplicate_rows:,}",
-            ),
+            _duplicates(found),
             ("others may know", counted(len(found.with_role("quasi-identifier")), "column")),
             ("worth hiding", counted(len(found.with_role("sensitive")), "column")),
         ),
