@@ -130,7 +130,7 @@ class Run:
 
     `budget` goes into whatever takes one; `table` is the table named on the command line, opened
     when first asked for; `show` prints the result. `parse` is what columns are turned into then; a
-    settings file may say it before options do.
+    settings file may say it before options do. `given` are the verb's own options and groups.
     """
 
     budget: Budget
@@ -140,6 +140,7 @@ class Run:
     reading: dict[str, Any] = field(default_factory=dict)
     parse: dict[str, str] = field(default_factory=dict)
     progress: ProgressLine = field(default_factory=ProgressLine)
+    given: dict[str, Any] = field(default_factory=dict)
     _opened: list[Table] = field(default_factory=list)
 
     @cached_property
@@ -199,6 +200,23 @@ class Run:
         opened = table(source, budget=self.budget, **reading)
         self._opened.append(opened)
         return opened
+
+    def asked(self, *left_out: str, **read: Any) -> dict[str, Any]:
+        """What was asked, as parameters of the Python function that answers: they have the names
+        of the verb's own options, and of those of its groups.
+
+        Parameters
+        ----------
+        left_out
+            Options that this function does not take.
+        read
+            What stands in place of an option that was written in another form, or besides.
+        """
+        told: dict[str, Any] = {}
+        for name, value in self.given.items():
+            told |= vars(value) if is_dataclass(value) else {name: value}
+        kept = {name: value for name, value in told.items() if name not in left_out}
+        return {**kept, **read, "budget": self.budget}
 
     def columns(self, given: Sequence[str] | None) -> tuple[str, ...] | None:
         """The columns that an option names, all known to the table; None if it was not used."""
@@ -362,6 +380,7 @@ def _command(
             )
             for name, group in groups.items():
                 given[name] = group(**{one: given.pop(one) for one in of_group[name]})
+            run.given = given
             try:
                 with _on_cores(common["threads"]):
                     function(run, **given)

@@ -632,18 +632,11 @@ def evaluate(
         raise ParameterError(
             "two tables have the same name", remedy="Name each file after its institution."
         )
-    found = evaluate_tables(
-        {name: run.open(source) for name, source in zip(names, sources, strict=True)},
-        read_agreement(require_file(agreement, "the agreement")),
-        train=train,
-        splits=splits,
-        dimensions=parse_numbers(dimensions, "--dimensions 1,2,3", int),
-        rounding=rounding,
-        protect=protect,
-        candidates=candidates,
-        seed=seed,
-        budget=run.budget,
-    )
+    tables = {name: run.open(source) for name, source in zip(names, sources, strict=True)}
+    agreed = read_agreement(require_file(agreement, "the agreement"))
+    swept = parse_numbers(dimensions, "--dimensions 1,2,3", int)
+    asked = run.asked("sources", "agreement", dimensions=swept)
+    found = evaluate_tables(tables, agreed, **asked)
     run.show(found, view_evaluation)
 
 

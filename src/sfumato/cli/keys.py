@@ -100,23 +100,8 @@ def key(
 
     once = eps is not None and not verify and (measure != "distinct" or sample is not None)
     read_as_stream(run, stream, once=once)
-    found = minimum_key(
-        run.table,
-        columns=run.columns(columns),
-        measure=measure,
-        eps=eps,
-        delta=delta,
-        beta=beta,
-        weights=parse_weights(weights),
-        proven=proven,
-        by=by,
-        sample=sample,
-        max_size=max_size,
-        verify=verify,
-        seed=seed,
-        person=person,
-        budget=run.budget,
-    )
+    read = {"columns": run.columns(columns), "weights": parse_weights(weights)}
+    found = minimum_key(run.table, **run.asked("stream", **read))
     run.show(found, view_key)
     if found.sample is not None and found.verified is False:
         raise typer.Exit(1)
@@ -227,20 +212,8 @@ def keys(
     """
     from sfumato.quasi.minimal_keys import minimal_keys
 
-    found = minimal_keys(
-        run.table,
-        columns=run.columns(columns),
-        measure=measure,
-        beta=beta,
-        max_size=max_size,
-        method=method,
-        expand=expand,
-        delta=delta,
-        samples=parse_numbers(samples, "--samples 0.01,0.1"),
-        seed=seed,
-        person=person,
-        budget=run.budget,
-    )
+    drawn = parse_numbers(samples, "--samples 0.01,0.1")
+    found = minimal_keys(run.table, **run.asked(columns=run.columns(columns), samples=drawn))
     run.show(found, view_keys)
 
 
@@ -314,17 +287,8 @@ def violations(
     """
     from sfumato.quasi.violations import violations as find
 
-    found = find(
-        run.table,
-        k=k,
-        columns=run.columns(columns),
-        max_size=max_size,
-        order=split_columns(order, run.table.columns if order else ()),
-        restarts=restarts,
-        seed=seed,
-        person=person,
-        budget=run.budget,
-    )
+    ordered = split_columns(order, run.table.columns if order else ())
+    found = find(run.table, **run.asked(columns=run.columns(columns), order=ordered))
     run.show(found, view_violations)
 
 
@@ -387,15 +351,7 @@ def uniques(
     """
     from sfumato.quasi.uniques import uniques as find
 
-    found = find(
-        run.table,
-        max_size=max_size,
-        columns=run.columns(columns),
-        sampling_fraction=sampling_fraction,
-        top=top,
-        person=person,
-        budget=run.budget,
-    )
+    found = find(run.table, **run.asked(columns=run.columns(columns)))
     run.show(found, view_uniques)
 
 

@@ -88,22 +88,12 @@ def mask(
 
     read_as_stream(run, stream, once=sample is not None and publishing.output is None)
     known = run.table.columns
-    release = mask_table(
-        run.table,
-        measure=measure,
-        beta=beta,
-        weights=parse_weights(weights),
-        must_publish=split_columns(publish, known) or (),
-        must_drop=split_columns(drop, known) or (),
-        sample=sample,
-        delta=delta,
-        proven=proven,
-        seed=seed,
-        **vars(publishing),
-        person=person,
-        rows_are_people=rows_are_people,
-        budget=run.budget,
-    )
+    read = {
+        "weights": parse_weights(weights),
+        "must_publish": split_columns(publish, known) or (),
+        "must_drop": split_columns(drop, known) or (),
+    }
+    release = mask_table(run.table, **run.asked("stream", "publish", "drop", **read))
     run.show(release, view_mask)
 
 
@@ -207,17 +197,13 @@ def safe_harbor(
     restricted = RESTRICTED_AREAS
     if areas is not None:
         restricted = read_areas(read_text(areas, "the list of areas").splitlines())
-    release = make(
-        run.table,
-        keep=run.columns(keep) or (),
-        drop=run.columns(drop) or (),
-        as_of=_day(as_of),
-        restricted_areas=restricted,
-        pad_zip=pad_zip,
-        seed=seed,
-        **vars(publishing),
-        budget=run.budget,
-    )
+    read = {
+        "keep": run.columns(keep) or (),
+        "drop": run.columns(drop) or (),
+        "as_of": _day(as_of),
+        "restricted_areas": restricted,
+    }
+    release = make(run.table, **run.asked("areas", **read))
     run.show(release, view_safe_harbor)
 
 

@@ -53,9 +53,7 @@ def measure(
     """
     from sfumato.quasi.measure import measure as measure_columns
 
-    found = measure_columns(
-        run.table, run.columns(columns), person=person, missing=missing, budget=run.budget
-    )
+    found = measure_columns(run.table, **run.asked(columns=run.columns(columns)))
     run.show(found, partial(view_measures, wild=missing == "wildcard"))
 
 
@@ -174,18 +172,9 @@ def risk(
         )
     if per_row is not None:
         new_file(per_row, force, run.source, released, population)
-    found = measure_risk(
-        run.table,
-        names,
-        threshold=threshold,
-        sampling_weight=sampling_weight,
-        person=person,
-        household=household,
-        population=None if population is None else run.open(population),
-        released=None if released is None else run.open(released),
-        missing=missing,
-        budget=run.budget,
-    )
+    others = {"population": population, "released": released}
+    opened = {name: None if place is None else run.open(place) for name, place in others.items()}
+    found = measure_risk(run.table, **run.asked("per_row", "force", qi=names, **opened))
     if per_row is not None:
         write_risks(run.table, names, per_row, missing=missing, force=force, budget=run.budget)
     run.show(found, partial(view_risk, wild=missing == "wildcard"))
@@ -287,18 +276,10 @@ def utility(
     if report is not None:
         new_file(report, force, run.source, of)
     parse = parse_kinds(run.reading.pop("parse", None))
-    names = None if qi is None else split_columns(qi, run.table.columns)
-    found = compare(
-        run.table,
-        run.open(of, parse),
-        qi=names,
-        row_key=row_key,
-        hierarchies=hierarchies,
-        weights=parse_weights(weights),
-        target=target,
-        pair=None if pair is None else split_columns(pair, run.table.columns),
-        budget=run.budget,
-    )
+    named = {"qi": qi, "pair": pair}
+    columns = {name: split_columns(given, run.table.columns) for name, given in named.items()}
+    asked = run.asked("of", "report", "force", **columns, weights=parse_weights(weights))
+    found = compare(run.table, run.open(of, parse), **asked)
     if report is not None:
         found.report(report, force=force)
     run.show(found, view_utility)

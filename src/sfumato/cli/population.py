@@ -127,26 +127,13 @@ def population(
     """
     from sfumato.populations.survey import population as survey
 
-    report = survey(
-        run.table,
-        universe=universe,
-        qi=run.columns(qi),
-        k=k,
-        beta=beta,
-        alpha=alpha,
-        domains=parse_domains(domains),
-        distinct=distinct,
-        max_size=max_size,
-        weights=parse_weights(weights),
-        hierarchies=hierarchies,
-        repair=repair,
-        person=person,
-        keep=run.columns(keep) or (),
-        pad_zip=pad_zip,
-        seed=seed,
-        **vars(publishing),
-        budget=run.budget,
-    )
+    read = {
+        "qi": run.columns(qi),
+        "domains": parse_domains(domains),
+        "weights": parse_weights(weights),
+        "keep": run.columns(keep) or (),
+    }
+    report = survey(run.table, **run.asked(**read))
     if report.release is not None:
         run.show(report.release, view_release)
     else:
@@ -364,17 +351,8 @@ def attack(
             else "Leave out -m.",
         )
     released, outside = run.open(release), run.open(people)
-    found = join(
-        released,
-        outside,
-        on=split_columns(on, released.columns) or [],
-        k=5 if k is None else k,
-        hierarchies=hierarchies,
-        person=person,
-        identity=identity,
-        sampling_weight=sampling_weight,
-        budget=run.budget,
-    )
+    read = {"on": split_columns(on, released.columns) or [], "k": 5 if k is None else k}
+    found = join(released, outside, **run.asked("release", "people", "m", "check", **read))
     run.show(found, view_attack)
     if check and not found.k_map:
         raise typer.Exit(NOT_K_MAP)
