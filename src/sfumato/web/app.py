@@ -251,6 +251,7 @@ class Workbench:
         self.jobs = jobs or Jobs()
         self.uploads = uploads or Uploads()
         self.projects: dict[str, Project] = {}
+        self._starting = threading.Lock()
         self._opening: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.app = Starlette(
             routes=[
@@ -437,17 +438,18 @@ class Workbench:
     ) -> Response:
         """Begin a job, and show the page that follows it; `keeps`: it can end with its best."""
         after = f"/p/{project.number}/{step}"
-        for running in self.jobs.running():
-            same = (running.title, running.after, running.asked) == (title, after, asked)
-            if same and not running.budget.spent():
-                return to(f"/jobs/{running.number}")  # asked for twice: by a reload, or in haste
 
         def worded(budget: Budget) -> object:
             with in_page_words():
                 return work(budget)
 
-        table, queue = project.label, project.number
-        job = self.jobs.start(title, after, worded, table, keeps, queue, asked)
+        with self._starting:
+            for running in self.jobs.running():
+                same = (running.title, running.after, running.asked) == (title, after, asked)
+                if same and not running.budget.spent():  # asked for twice: by a reload, or in haste
+                    return to(f"/jobs/{running.number}")
+            table, queue = project.label, project.number
+            job = self.jobs.start(title, after, worded, table, keeps, queue, asked)
         return to(f"/jobs/{job.number}")
 
     def look(self, project: Project, step: str = "configure") -> Response:
@@ -509,7 +511,7 @@ class Workbench:
 
     def tables(self) -> list[Path]:
         """Tables that may be opened: those in the folders, and those that are."""
-        opened = [one.source for one in self.projects.values()]
+        opened = [one.source for one in list(self.projects.values())]
         return list(dict.fromkeys([*self.shelf.tables(), *opened]))
 
     def may_open(self, choices: Choices) -> None:

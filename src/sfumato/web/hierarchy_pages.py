@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -20,7 +19,7 @@ from sfumato.report.disclosure import RARE
 from sfumato.web import hierarchies
 from sfumato.web.hierarchies import EditableHierarchy
 from sfumato.web.opened import Decided
-from sfumato.web.pages import Form, form_of, frame, page, told, whole
+from sfumato.web.pages import Form, frame, page, post, told, whole
 from sfumato.web.project import Project
 
 if TYPE_CHECKING:
@@ -167,11 +166,11 @@ class Editing:
         place = "/p/{number}/columns/{at}"
         return [
             Route(place, self.show),
-            Route(place, self.change, methods=["POST"]),
+            post(place, self.change),
             Route(f"{place}/tree.csv", self.download),
         ]
 
-    async def show(self, request: Request) -> Response:
+    def show(self, request: Request) -> Response:
         project, column = self._column(request)
         if project.busy.locked() and not project.has_held(column):  # a page waits for no job
             return self.bench.start(
@@ -183,11 +182,10 @@ class Editing:
         asked = Asked(
             with_rare="rare" in request.query_params, with_all="all" in request.query_params
         )
-        return await self._page(request, project, column, asked)
+        return self._page(request, project, column, asked)
 
-    async def change(self, request: Request) -> Response:
+    def change(self, request: Request, form: Form) -> Response:
         project, column = self._column(request)
-        form = await form_of(request)
         asked = Asked(
             opened=set(_numbers(form, "open")),
             picked=tuple(_numbers(form, "pick")),
@@ -200,10 +198,10 @@ class Editing:
                 assert asked.opened is not None
                 asked.opened ^= {_number(act)}
             else:
-                await run_in_threadpool(self._act, project, column, act, form, asked)
+                self._act(project, column, act, form, asked)
         except SfumatoError as error:
             asked.problem = told(error)
-        return await self._page(request, project, column, asked)
+        return self._page(request, project, column, asked)
 
     def _act(self, project: Project, column: str, act: str, form: Form, asked: Asked) -> None:
         """Carry out one change."""
@@ -235,9 +233,9 @@ class Editing:
             asked.opened = (asked.opened or set()).union(*(after.path(group) for group in new))
             asked.picked, asked.named = tuple(new), frozenset(new)
 
-    async def download(self, request: Request) -> Response:
+    def download(self, request: Request) -> Response:
         project, column = self._column(request)
-        outline = await run_in_threadpool(project.outline, column)
+        outline = project.outline(column)
         text = io.StringIO()
         levels = (level.to_pylist() for level in outline.hierarchy.levels())
         csv.writer(text, delimiter=";", lineterminator="\n").writerows(zip(*levels, strict=True))
@@ -246,14 +244,12 @@ class Editing:
             text.getvalue(), headers={"content-disposition": name}, media_type="text/csv"
         )
 
-    async def _page(
-        self, request: Request, project: Project, column: str, asked: Asked
-    ) -> Response:
+    def _page(self, request: Request, project: Project, column: str, asked: Asked) -> Response:
         decided = project.decided
-        outline = await run_in_threadpool(project.outline, column, decided.choices)
-        held = await run_in_threadpool(project.held, column)
+        outline = project.outline(column, decided.choices)
+        held = project.held(column)
         try:
-            rows = await run_in_threadpool(held.rows_of, outline)
+            rows = held.rows_of(outline)
         except SfumatoError as error:
             asked.problem = asked.problem or told(error)
             rows = [0] * len(outline.values)

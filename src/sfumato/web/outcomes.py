@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -37,7 +36,7 @@ from sfumato.web.candidates import (
 )
 from sfumato.web.choices import DEMANDS, Choices, methods
 from sfumato.web.opened import in_time
-from sfumato.web.pages import Form, demanded, edition_of, form_of, frame, page, to, whole
+from sfumato.web.pages import Form, demanded, edition_of, frame, page, post, to, whole
 from sfumato.web.project import MOST_AT_HAND, Project
 from sfumato.web.verbs import VERBS
 from sfumato.wording import phrase
@@ -75,49 +74,46 @@ class Outcomes:
         base = "/p/{number}"
         return [
             Route(f"{base}/utility", self.utility),
-            Route(f"{base}/utility", self.try_out, methods=["POST"]),
-            Route(f"{base}/utility/use", self.use, methods=["POST"]),
+            post(f"{base}/utility", self.try_out),
+            post(f"{base}/utility/use", self.use),
             Route(f"{base}/release", self.release),
-            Route(f"{base}/release", self.make_release, methods=["POST"]),
+            post(f"{base}/release", self.make_release),
             Route(f"{base}/release/rows", self.rows),
-            Route(f"{base}/release/rows", self.show_rows, methods=["POST"]),
-            Route(f"{base}/release/rows/other", self.other_rows, methods=["POST"]),
-            Route(f"{base}/release/show", self.show_release, methods=["POST"]),
+            post(f"{base}/release/rows", self.show_rows),
+            post(f"{base}/release/rows/other", self.other_rows),
+            post(f"{base}/release/show", self.show_release),
             Route(f"{base}/release/files/{{name:path}}", self.file),
             Route(f"{base}/release/certificates/{{name}}.pdf", self.certificate),
             Route(f"{base}/lattice", self.lattice),
-            Route(f"{base}/lattice", self.act_on_lattice, methods=["POST"]),
+            post(f"{base}/lattice", self.act_on_lattice),
         ]
 
     # Utility
 
-    async def utility(self, request: Request) -> Response:
+    def utility(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         candidates = project.candidates
-        picture = await run_in_threadpool(curve, candidates, decided.choices)
         return page("utility.html.j2", **frame(project, decided, "utility"), verbs=VERBS,
-                    picture=picture, candidates=candidates,
+                    picture=curve(candidates, decided.choices), candidates=candidates,
                     tried=any(one.choices.same(decided.choices) for one in candidates),
                     best=best_of(candidates, decided.choices), range=RANGE,
                     names=names_of(candidates, decided.choices), methods=methods(),
                     along=pages.along(decided.choices))  # fmt: skip
 
-    async def try_out(self, request: Request) -> Response:
+    def try_out(self, request: Request, form: Form) -> Response:
         project, decided = self.bench.ready(request)
-        form = await form_of(request)
-        keys = await run_in_threadpool(self.bench.shelf.keys)
+        keys = self.bench.shelf.keys()
         in_time(edition_of(form), decided)
         if "method" not in form:
             raise ParameterError("no method is ticked", remedy="Tick at least one.")
-        decided = await run_in_threadpool(  # levels of a node are searched for again
-            project.alter, lambda now: replace(demanded(now, form, keys), levels={})
-        )
+        # levels of a node are searched for again
+        decided = project.alter(lambda now: replace(demanded(now, form, keys), levels={}))
         chosen = decided.choices
-        await run_in_threadpool(self.bench.may_open, chosen)
+        self.bench.may_open(chosen)
         others = [name for name in form.get("method", []) if name != chosen.method]
         ways = [*(replace(chosen, method=name) for name in others), chosen]
         ranged = bool(form.get("range", [""])[0])
-        sizes = await run_in_threadpool(project.alike_now, chosen.counted)
+        sizes = project.alike_now(chosen.counted)
         whole = project.rows if sizes is None else sizes.total
         some = [k for k in RANGE if k <= whole]
         ks = [*(k for k in some if k != chosen.k), chosen.k] if ranged else [chosen.k]
@@ -130,26 +126,24 @@ class Outcomes:
             title, project, "utility", lambda budget: project.try_out(tried, budget), True, tried
         )
 
-    async def use(self, request: Request) -> Response:
+    def use(self, request: Request, form: Form) -> Response:
         project, _ = self.bench.ready(request)
-        number = whole(await form_of(request), "candidate")
+        number = whole(form, "candidate")
         for candidate in project.candidates:
             if candidate.number == number:
-                await run_in_threadpool(project.decide, candidate.choices)
+                project.decide(candidate.choices)
                 return to(f"/p/{project.number}/utility#candidate-{number}")
         raise HTTPException(404, "This candidate is not kept any more.")
 
     # Release
 
-    async def release(self, request: Request) -> Response:
+    def release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request, known=False)
         made = project.made
-        if made is not None and (
-            project.outdated(made) or await run_in_threadpool(project.altered, made)
-        ):
+        if made is not None and (project.outdated(made) or project.altered(made)):
             project.made = None  # what lies there is measured again before anything is said of it
             return self._show(project, made.name)
-        latest = None if made or project.stale else await run_in_threadpool(project.latest)
+        latest = None if made or project.stale else project.latest()
         if latest is not None and not any(
             j.after == f"/p/{project.number}/release" for j in self.bench.jobs.running()
         ):
@@ -157,9 +151,9 @@ class Outcomes:
         changed = [] if made is None else made.differs(decided.choices, project.reading)
         return page("release.html.j2", **frame(project, decided, "release"), verbs=VERBS, made=made,
                     changed=changed, files=project.files(),
-                    versions=await run_in_threadpool(project.versions))  # fmt: skip
+                    versions=project.versions())  # fmt: skip
 
-    async def rows(self, request: Request) -> Response:
+    def rows(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         made = project.made
         if made is None or made.choices is None:
@@ -180,15 +174,14 @@ class Outcomes:
         found = None
         if project.rows_shown:
             chosen = None if only is None else int(only)
-            found = await run_in_threadpool(rows_of, shown, which, chosen, int(by))
+            found = rows_of(shown, which, chosen, int(by))
         return page("rows.html.j2", **frame(project, decided, "release"), made=made, found=found,
                     which=which, only=only, orders=ORDERS, k=k, most=MOST_AT_HAND,
                     sets=sets, by=int(by))  # fmt: skip
 
-    async def other_rows(self, request: Request) -> Response:
+    def other_rows(self, request: Request, form: Form) -> Response:
         """The same rows with another k: tried for that, and written nowhere."""
         project, _ = self.bench.ready(request)
-        form = await form_of(request)
         k, which, by = whole(form, "k"), *(form.get(n, [""])[0] for n in ("which", "set"))
         place = f"release/rows?which={which if which in ORDERS else 'sample'}&k={k}"
         place += f"&set={by}" if by.isdecimal() else ""
@@ -197,15 +190,15 @@ class Outcomes:
         return self.bench.start(f"Trying k = {k:,} for its rows", project, place,
                                 lambda budget: project.try_rows(k, budget), True)  # fmt: skip
 
-    async def show_rows(self, request: Request) -> Response:
+    def show_rows(self, request: Request, form: Form) -> Response:
         project, _ = self.bench.ready(request)
         project.rows_shown = True
         return to(f"/p/{project.number}/release/rows")
 
-    async def show_release(self, request: Request) -> Response:
+    def show_release(self, request: Request, form: Form) -> Response:
         project, _ = self.bench.ready(request, known=False)
-        wanted = (await form_of(request)).get("name", [""])[0]
-        if wanted not in [one.name for one in await run_in_threadpool(project.versions)]:
+        wanted = form.get("name", [""])[0]
+        if wanted not in [one.name for one in project.versions()]:
             raise HTTPException(404, "There is no such release.")
         return self._show(project, wanted)
 
@@ -217,9 +210,8 @@ class Outcomes:
             lambda budget: project.reopen(name, budget, self.bench.tables()),
         )
 
-    async def make_release(self, request: Request) -> Response:
+    def make_release(self, request: Request, form: Form) -> Response:
         project, decided = self.bench.ready(request)
-        form = await form_of(request)
         in_time(edition_of(form), decided)
         choices, decides = decided.choices, False
         if "protect" in form or "blur" in form:
@@ -229,54 +221,52 @@ class Outcomes:
                     "another release is shown by now", remedy="Load its page again."
                 )
             choices, decides = _protected(made.choices, form), True
-        await run_in_threadpool(self.bench.may_open, choices)
-        key = choices.key_file
-        if choices.replaced and key:
-            keys = await run_in_threadpool(self.bench.shelf.keys)
-            if key not in map(str, keys):  # a project may have been made elsewhere
-                raise ParameterError(
-                    "the key of the pseudonyms is not in the folders that were opened",
-                    remedy="Choose another under Configure, or name its folder.",
-                )
+        self.bench.may_open(choices)
+        key = choices.key_file  # a project may have been made elsewhere
+        if choices.replaced and key and key not in map(str, self.bench.shelf.keys()):
+            raise ParameterError(
+                "the key of the pseudonyms is not in the folders that were opened",
+                remedy="Choose another under Configure, or name its folder.",
+            )
         return self.bench.start(f"Making the release: {choices.way}", project, "release",
                                 lambda budget: project.release(budget, choices, decides=decides),
                                 True, choices)  # fmt: skip
 
-    async def file(self, request: Request) -> Response:
+    def file(self, request: Request) -> Response:
         project = self.bench.project(request)
         wanted, made = request.path_params["name"], project.made
-        if made is not None and await run_in_threadpool(project.altered, made):
+        if made is not None and project.altered(made):
             raise HTTPException(409, "Files of this release were changed: load its page again.")
-        names = [one.name for one in await run_in_threadpool(project.versions)]
+        names = [one.name for one in project.versions()]
         places = [place for name in names for place in project.files(name)]
         for place in places:  # compared with what may be taken, never opened as it came
             if str(place.relative_to(project.folder)) == wanted:
                 return FileResponse(place, filename=place.name)
         raise HTTPException(404, "There is no such file.")
 
-    async def certificate(self, request: Request) -> Response:
+    def certificate(self, request: Request) -> Response:
         """The certificate of a release on one sheet of paper."""
         project = self.bench.project(request)
         wanted = request.path_params["name"]
-        for one in await run_in_threadpool(project.versions):
+        for one in project.versions():
             if one.name == wanted:
-                made = await run_in_threadpool(project.certificate_pdf, one)
+                made = project.certificate_pdf(one)
                 named = {"content-disposition": f'attachment; filename="{one.name}.pdf"'}
                 return Response(made, media_type="application/pdf", headers=named)
         raise HTTPException(404, "There is no such release.")
 
     # The lattice of levels
 
-    async def lattice(self, request: Request) -> Response:
+    def lattice(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         choices = decided.choices
         around = frame(project, decided, "utility")
         lattice = project.lattice_of(choices)
         if lattice is None and project.asks_lattice_again(choices):
-            return await self._look_at_lattice(project, choices)
+            return self._look_at_lattice(project, choices)
         if lattice is None:
             return page("lattice.html.j2", **around, lattice=None)
-        nodes = await run_in_threadpool(nodes_of, lattice)
+        nodes = nodes_of(lattice)
         known = {node.levels: node for node in nodes}
         wanted = place_of(request.query_params.get("node", "")) or next(
             n.levels for n in nodes if n.best
@@ -284,27 +274,24 @@ class Outcomes:
         if wanted not in known:
             raise HTTPException(404, "There is no such choice of levels.")
         shown = project.number, project.candidates, choices, lattice, nodes, wanted
-        picture, line = await run_in_threadpool(drawn_lattice, *shown)
+        picture, line = drawn_lattice(*shown)
         return page("lattice.html.j2", **around, lattice=lattice, picture=picture, curve=line,
                     node=known[wanted], listed=cheapest(nodes)[:MOST_LISTED],
                     held=len(cheapest(nodes)), heights=[int(one) - 1 for one in lattice["heights"]],
                     chosen=node_asked(choices, lattice["columns"]),
                     weighted=any(node.cost != node.lost for node in nodes))  # fmt: skip
 
-    async def act_on_lattice(self, request: Request) -> Response:
+    def act_on_lattice(self, request: Request, form: Form) -> Response:
         project, decided = self.bench.ready(request)
-        form = await form_of(request)
         lattice = project.lattice_of(decided.choices)
         if "node" not in form or lattice is None:
-            return await self._look_at_lattice(project, decided.choices)
-        await run_in_threadpool(self.bench.may_open, decided.choices)
+            return self._look_at_lattice(project, decided.choices)
+        self.bench.may_open(decided.choices)
         wanted = place_of(form["node"][0])
         if list(wanted or ()) not in lattice["levels"]:
             raise HTTPException(404, "There is no such choice of levels.")
         levels = dict(zip(lattice["columns"], wanted or (), strict=True))
-        altered = await run_in_threadpool(
-            project.alter, lambda now: replace(now, method="full-domain", levels=levels)
-        )
+        altered = project.alter(lambda now: replace(now, method="full-domain", levels=levels))
         return self.bench.start(
             f"Trying levels {form['node'][0]}",
             project,
@@ -312,8 +299,8 @@ class Outcomes:
             lambda budget: project.try_out([altered.choices], budget),
         )
 
-    async def _look_at_lattice(self, project: Project, choices: Choices) -> Response:
-        await run_in_threadpool(self.bench.may_open, choices)
+    def _look_at_lattice(self, project: Project, choices: Choices) -> Response:
+        self.bench.may_open(choices)
         return self.bench.start(
             "Looking at the lattice of levels",
             project,

@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from sfumato.budget import Budget
 from sfumato.errors import MissingExtraError, ParameterError, SfumatoError, spelling
 from sfumato.privacy.check import ModelFinding
 from sfumato.quasi.scan import ColumnScan
-from sfumato.report.drawing import gauge
 from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered, visible_blanks
-from sfumato.report.pages.table import classes_of, scan_page
+from sfumato.report.pages.table import classes_of, risk_gauges_of, scan_page
 from sfumato.web.choices import DEMANDS, OFFERED, Choices
 from sfumato.web.kept import NOT_HERE
 from sfumato.web.opened import Decided
@@ -51,6 +52,7 @@ __all__ = [
     "meter",
     "number_or_none",
     "page",
+    "post",
     "risk",
     "to",
     "told",
@@ -135,6 +137,15 @@ def frame(project: Project, decided: Decided, step: str) -> dict[str, Any]:
 def to(place: str) -> Response:
     """Go there."""
     return RedirectResponse(place, 303)
+
+
+def post(place: str, handler: Callable[[Request, Form], Response]) -> Route:
+    """Where a form is sent to; like those that only show a page, its handler has its own thread."""
+
+    async def read(request: Request) -> Response:
+        return await run_in_threadpool(handler, request, await form_of(request))
+
+    return Route(place, read, methods=["POST"])
 
 
 async def form_of(request: Request) -> Form:
@@ -372,11 +383,7 @@ def risk(project: Project, choices: Choices) -> Page:
             ("smallest class (k)", f"{sizes.k:,}"),
             *((("classes", f"{sizes.classes:,}"),) if sizes.classes is not None else ()),
         ),
-        gauges=(
-            gauge("highest risk", 1 / sizes.k if sizes.k else None, highest=True),
-            gauge("average risk", sizes.average),
-            gauge(f"{units()} below {k:,} alike", below / sizes.total),
-        ),
+        gauges=risk_gauges_of(sizes, k),
         sections=[
             *_demanded(project, choices),
             Section("Who looks alike", figures=classes_of(sizes, k)),

@@ -182,8 +182,8 @@ class Project(OpenTable):
         before = self.unasked.get(LATTICE)
         if before is None or _searched(before.choices) != _searched(replace(choices, trees={})):
             return False
-        del self.unasked[LATTICE]  # whoever stops it does not want it again
-        return True
+        # whoever stops it does not want it again
+        return self.unasked.pop(LATTICE, None) is not None
 
     def lattice_of(self, choices: Choices) -> Mapping[str, Any] | None:
         """The lattice of levels, if it was looked at with these decisions."""

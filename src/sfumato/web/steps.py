@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -28,10 +27,10 @@ from sfumato.web.pages import (
     Form,
     demanded,
     edition_of,
-    form_of,
     frame,
     number_or_none,
     page,
+    post,
     to,
     whole,
 )
@@ -64,23 +63,23 @@ class Steps:
         base = "/p/{number}"
         return [
             Route(f"{base}/import", self.reading),
-            Route(f"{base}/import", self.read, methods=["POST"]),
-            Route(f"{base}/import/rows", self.show_first, methods=["POST"]),
+            post(f"{base}/import", self.read),
+            post(f"{base}/import/rows", self.show_first),
             Route(f"{base}/configure", self.configure),
-            Route(f"{base}/configure", self.decide, methods=["POST"]),
+            post(f"{base}/configure", self.decide),
             Route(f"{base}/configure/meter", self.meter),
-            Route(f"{base}/undo", self.undo, methods=["POST"]),
+            post(f"{base}/undo", self.undo),
             Route(f"{base}/explore", self.explore),
             Route(f"{base}/risk", self.risk),
-            Route(f"{base}/risk", self.keep_demands, methods=["POST"]),
+            post(f"{base}/risk", self.keep_demands),
             Route(f"{base}/risk/figure", self.risk_figure),
             Route(f"{base}/knowledge", self.knowledge),
-            Route(f"{base}/knowledge", self.decide_knowledge, methods=["POST"]),
+            post(f"{base}/knowledge", self.decide_knowledge),
         ]
 
     # How the file is read
 
-    async def reading(self, request: Request) -> Response:
+    def reading(self, request: Request) -> Response:
         project = self.bench.project(request)
         if not project.looked and not project.problem:
             return self.bench.look(project, "import")
@@ -88,11 +87,10 @@ class Steps:
         text = not FOREIGN_ENDINGS & set(project.source.suffixes)
         return page("import.html.j2", **frame(project, project.decided, "import"), asked=asked,
                     text=text, kinds=KINDS, delimiters=DELIMITERS, names=_named(project),
-                    parts=await run_in_threadpool(parts_of, project.source))  # fmt: skip
+                    parts=parts_of(project.source))  # fmt: skip
 
-    async def read(self, request: Request) -> Response:
+    def read(self, request: Request, form: Form) -> Response:
         project = self.bench.project(request)
-        form = await form_of(request)
         asked = Reading.asked(form, _named(project))
 
         def work(budget: Budget) -> None:
@@ -102,50 +100,47 @@ class Steps:
 
         return self.bench.start(f"Reading {project.label}", project, "import", work)
 
-    async def show_first(self, request: Request) -> Response:
+    def show_first(self, request: Request, form: Form) -> Response:
         project = self.bench.project(request)
         project.rows_shown = True
         return to(f"/p/{project.number}/import#rows")
 
     # Configure
 
-    async def configure(self, request: Request) -> Response:
+    def configure(self, request: Request) -> Response:
         project = self.bench.project(request)
         if not project.looked:
             return self.bench.look(project)
         decided = project.decided
         project.view = request.query_params.get("view", project.view)
         sort = request.query_params.get("sort", "")
-        meter = await run_in_threadpool(pages.meter, project, decided.choices)
+        meter = pages.meter(project, decided.choices)
         return page("configure.html.j2", **frame(project, decided, "configure"),
                     roles=pages.LANES, meter=meter, blurred=pages.blurred(project, decided.choices),
                     more=project.can_count_soon(decided.choices.counted),
                     listed=pages.listed(project, decided.choices, sort),
-                    keys=await run_in_threadpool(self.bench.shelf.keys))  # fmt: skip
+                    keys=self.bench.shelf.keys())  # fmt: skip
 
-    async def decide(self, request: Request) -> Response:
+    def decide(self, request: Request, form: Form) -> Response:
         project = self.bench.project(request)
-        form = await form_of(request)
         if not project.looked:
             raise HTTPException(409, "This table has not been looked at yet.")
-        keys = await run_in_threadpool(self.bench.shelf.keys)
-        decided = await run_in_threadpool(
-            project.alter, lambda now: _decided(project, now, form, keys), edition_of(form)
-        )
+        keys = self.bench.shelf.keys()
+        decided = project.alter(lambda now: _decided(project, now, form, keys), edition_of(form))
         if "application/json" in request.headers.get("accept", ""):
-            return await self._meter(project, decided)
+            return self._meter(project, decided)
         stays = not decided.choices.qi or {"bulk", "rest"} & set(form)
         return to(f"/p/{project.number}/{'configure' if stays else 'explore'}")
 
-    async def meter(self, request: Request) -> Response:
+    def meter(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         if project.can_count_soon(decided.choices.counted):
-            await run_in_threadpool(project.alike, decided.choices.counted)
-        return await self._meter(project, decided)
+            project.alike(decided.choices.counted)
+        return self._meter(project, decided)
 
-    async def _meter(self, project: Project, decided: Decided) -> Response:
+    def _meter(self, project: Project, decided: Decided) -> Response:
         choices = decided.choices
-        said, tone = await run_in_threadpool(pages.meter, project, choices)
+        said, tone = pages.meter(project, choices)
         return JSONResponse(
             {
                 "said": said,
@@ -159,16 +154,15 @@ class Steps:
             }
         )
 
-    async def undo(self, request: Request) -> Response:
+    def undo(self, request: Request, form: Form) -> Response:
         project = self.bench.project(request)
-        form = await form_of(request)
-        await run_in_threadpool(project.undo)
+        project.undo()
         step = form.get("step", ["configure"])[0]
         return to(f"/p/{project.number}/{step if step in ('risk', 'utility') else 'configure'}")
 
     # Explore and risk
 
-    async def explore(self, request: Request) -> Response:
+    def explore(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         choices = decided.choices
 
@@ -179,62 +173,55 @@ class Steps:
 
         if not project.has_explored(choices):
             return self.bench.start("Looking for telling combinations", project, "explore", work)
-        shown = await run_in_threadpool(lambda: body_html(pages.explore(project, choices)))
+        shown = body_html(pages.explore(project, choices))
         return page(
             "explore.html.j2", **frame(project, decided, "explore"), verbs=VERBS, body=shown
         )
 
-    async def risk(self, request: Request) -> Response:
+    def risk(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         choices = decided.choices
         if not project.has_alike(choices.counted):
             return self._count(project)
-        shown = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
+        shown = body_html(pages.risk(project, choices))
         return page("risk.html.j2", **frame(project, decided, "risk"), verbs=VERBS,
                     body=shown, demands=DEMANDS, first=FIRST, distances=DISTANCES)  # fmt: skip
 
-    async def risk_figure(self, request: Request) -> Response:
+    def risk_figure(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
-        counted = await run_in_threadpool(project.alike_now, decided.choices.counted)
-        if counted is None:
+        if project.alike_now(decided.choices.counted) is None:
             raise HTTPException(409, "Class sizes are not counted yet.")
         k = whole({"k": [request.query_params.get("k", "")]}, "k")
         choices = decided.choices.asking(k=k)
-        drawn = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
+        drawn = body_html(pages.risk(project, choices))
         lacks = pages.MUST_HOLD not in drawn and project.stale is None and project.checks(choices)
         return HTMLResponse(drawn, headers={"X-Later": "1"} if lacks else {})
 
-    async def keep_demands(self, request: Request) -> Response:
+    def keep_demands(self, request: Request, form: Form) -> Response:
         project, _ = self.bench.ready(request)
-        form = await form_of(request)
         whole(form, "k")  # without it this is not the form
-        decided = await run_in_threadpool(
-            project.alter, lambda now: demanded(now, form, ()), edition_of(form)
-        )
+        decided = project.alter(lambda now: demanded(now, form, ()), edition_of(form))
         if "application/json" in request.headers.get("accept", ""):
-            return await self._meter(project, decided)
+            return self._meter(project, decided)
         return to(f"/p/{project.number}/utility")
 
     # Who knows what
 
-    async def knowledge(self, request: Request) -> Response:
+    def knowledge(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         choices = decided.choices
         sets = [one for one in choices.sets if set(one) & set(choices.qi)]
         room = min(MOST_SETS, max(3, len(sets) + 1))
-        tables = await self._tables(project)
-        return page("knowledge.html.j2", **frame(project, decided, "risk"), tables=tables,
+        return page("knowledge.html.j2", **frame(project, decided, "risk"),
+                    tables=self._tables(project),
                     sets=[*sets, *[()] * (room - len(sets))],
                     exposed=[_exposed(project, one, choices) for one in choices.known],
                     targets=[*choices.with_role("sensitive"), *choices.qi])  # fmt: skip
 
-    async def decide_knowledge(self, request: Request) -> Response:
+    def decide_knowledge(self, request: Request, form: Form) -> Response:
         project, _ = self.bench.ready(request)
-        form = await form_of(request)
-        tables = await self._tables(project)
-        decided = await run_in_threadpool(
-            project.alter, lambda now: _known(now, form, tables), edition_of(form)
-        )
+        tables = self._tables(project)
+        decided = project.alter(lambda now: _known(now, form, tables), edition_of(form))
         person = decided.choices.person
         wanted = [((one,), person) for one in decided.choices.known]
         missing = [one for one in wanted if not project.has_alike(one)]
@@ -248,10 +235,9 @@ class Steps:
 
         return self.bench.start("Counting who looks alike", project, "knowledge", work)
 
-    async def _tables(self, project: Project) -> list[Path]:
+    def _tables(self, project: Project) -> list[Path]:
         """Tables that may be a population: those that can be opened, but for this one."""
-        found = await run_in_threadpool(self.bench.tables)
-        return [place for place in found if place != project.source]
+        return [place for place in self.bench.tables() if place != project.source]
 
     def _count(self, project: Project) -> Response:
         def work(budget: Budget) -> None:

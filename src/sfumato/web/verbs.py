@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,7 +26,7 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
 from sfumato.web.choices import Choices
 from sfumato.web.kept import Answered, Asked, Version
-from sfumato.web.pages import form_of, frame, one_line_end, page
+from sfumato.web.pages import Form, frame, one_line_end, page, post
 from sfumato.web.project import Project
 from sfumato.wording import counted, for_shell, name_list, phrase
 
@@ -522,18 +521,18 @@ class Asking:
     def routes(self) -> list[Route]:
         """Where they are found."""
         place = "/p/{number}/ask/{verb}"
-        return [Route(place, self.show), Route(place, self.ask, methods=["POST"])]
+        return [Route(place, self.show), post(place, self.ask)]
 
-    async def show(self, request: Request) -> Response:
+    def show(self, request: Request) -> Response:
         verb = _verb(request)
         project, decided = self.bench.ready(request, verb.name == "attack")
-        around = await self._around(project, decided.choices)
+        around = self._around(project, decided.choices)
         answered = project.answers.get(verb.name)
         before = project.unasked.pop(verb.name, None) if answered is None else None
         if before is not None:  # once: whoever stops it wants to ask something else
             with suppress(SfumatoError):
                 asked = {name: told for name, told in before.form.items() if name != "write"}
-                return await self._asked(project, verb, Asked(asked, before.choices))
+                return self._asked(project, verb, Asked(asked, before.choices))
         changed = [] if answered is None else _changed(answered.by.choices, decided.choices)
         if answered is not None and not changed:
             changed = ["what is asked"] * (answered.asked != verb.asked(around, answered.given))
@@ -549,14 +548,14 @@ class Asking:
         return page("verb.html.j2", **frame(project, decided, verb.step), verb=verb, given=given,
                     offers=offers, answered=answered, changed=changed)  # fmt: skip
 
-    async def ask(self, request: Request) -> Response:
+    def ask(self, request: Request, form: Form) -> Response:
         verb = _verb(request)
         project, decided = self.bench.ready(request, verb.name == "attack")
-        return await self._asked(project, verb, Asked(await form_of(request), decided.choices))
+        return self._asked(project, verb, Asked(form, decided.choices))
 
-    async def _asked(self, project: Project, verb: Verb, by: Asked) -> Response:
+    def _asked(self, project: Project, verb: Verb, by: Asked) -> Response:
         """Let a verb answer, or make its release."""
-        around = await self._around(project, by.choices)
+        around = self._around(project, by.choices)
         given = {one.name: one.read(by.form, around) for one in verb.questions}
         if verb.writes and "write" in by.form:
             return self.bench.start(
@@ -582,10 +581,9 @@ class Asking:
 
         return self.bench.start(verb.title, project, f"ask/{verb.name}", work, verb.keeps, by)
 
-    async def _around(self, project: Project, choices: Choices) -> Around:
-        tables = await run_in_threadpool(self.bench.tables)
-        versions = await run_in_threadpool(project.versions)
-        return Around(project, choices, tables, [one for one in versions if not one.other])
+    def _around(self, project: Project, choices: Choices) -> Around:
+        versions = [one for one in project.versions() if not one.other]
+        return Around(project, choices, self.bench.tables(), versions)
 
 
 def _changed(then: Choices, now: Choices) -> list[str]:
