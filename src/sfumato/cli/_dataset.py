@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from sfumato.cli._options import split_columns
-from sfumato.cli._running import Run, figures, listed, may_be_dataset
+from sfumato.cli._running import Run, figures, listed, may_be_dataset, titled, warned
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
 from sfumato.tables.formats import is_postgres
@@ -170,21 +170,18 @@ def scan_view(found: DatasetScan) -> RenderableType:
         ways.add_row(reference.say, Text(how, style="dim"), Text(lost, style="yellow"))
     refers: list[RenderableType] = [ways] if found.references else []
     refers += [Text(f"{one.say} is not followed: {one.why}") for one in found.unfollowed]
+    refers = refers or ["No references were found."]
     parts: list[RenderableType] = [
         Text(f"{found.dataset}  {len(found.tables)} tables", style="bold cyan", overflow="fold"),
         "",
         tables,
-        "",
-        Text("What refers to what", style="bold"),
-        Padding(Group(*(refers or [Text("Nothing was found to.")])), (0, 2)),
-        "",
-        Text("Who can be found", style="bold"),
-        Padding(Group(*map(Text, _verdict(found))), (0, 2)),
+        *titled("What refers to what", Padding(Group(*refers), (0, 2))),
+        *titled("Who can be found", Padding(Group(*map(Text, _verdict(found))), (0, 2))),
     ]
     described = is_postgres(found.dataset)  # a description names files, and nothing else
     if not described and not found.dataset.endswith(".toml"):  # nobody described it yet
         written = Text(found.description.rstrip())
-        parts += ["", Text("As a dataset.toml", style="bold"), Padding(written, (0, 2))]
+        parts += titled("As a dataset.toml", Padding(written, (0, 2)))
     return Group(*parts)
 
 
@@ -255,7 +252,7 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
     parts += ["", tables, "", f"{release.persons:,} persons; {told}"]
     if release.left_out:
         parts.append(f"Tables left out: {', '.join(release.left_out)}.")
-    parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
+    parts += warned(release.warnings)
     ending = (
         f"{'Nothing' if settings is None else 'No table'} was written: give -o FOLDER to publish."
         if release.output is None
@@ -281,7 +278,7 @@ def attack_view(found: TablesAttack) -> RenderableType:
         f" attackers, who know own columns and {found.m} rows of one of {found.persons:,} persons",
     )
     few = f"is left with fewer than {found.k:,} persons."
-    verdict = f"Somebody is left with {found.least:,} persons, {found.k:,} were asked."
+    verdict = f"Somebody is left with {found.least:,} persons; {found.k:,} were asked for."
     if found.holds:
         verdict = f"Nobody who finds anybody {few}" if found.matches_none else f"Nobody {few}"
     known = [Text(f"Known: {', '.join(found.known)}")]

@@ -89,7 +89,7 @@ Delimiter = Annotated[
     str | None,
     option(
         "--delimiter CHAR",
-        "What separates the cells of a text file. Found out if not given.",
+        "What separates the cells of a text file. Detected if not given.",
         READING,
     ),
 ]
@@ -97,7 +97,7 @@ Encoding = Annotated[
     str | None,
     option(
         "--encoding NAME",
-        "How the characters of a text file are encoded. Found out if not given.",
+        "How the characters of a text file are encoded. Detected if not given.",
         READING,
     ),
 ]

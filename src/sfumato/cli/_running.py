@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
     from rich.table import Table as Listed
+    from rich.text import Text
 
     from sfumato.tables import Table
 
@@ -275,6 +276,20 @@ def figures(rows: Iterable[Sequence[Any]] = (), *, first: bool = True) -> Listed
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def titled(heading: str, *body: RenderableType) -> list[RenderableType]:
+    """A part of an answer: its heading after an empty line, and what stands below it."""
+    from rich.text import Text
+
+    return ["", Text(heading, style="bold"), *body]
+
+
+def warned(warnings: Iterable[str]) -> list[Text]:
+    """What to keep in mind, a line each."""
+    from rich.text import Text
+
+    return [Text(f"! {warning}", style="yellow") for warning in warnings]
 
 
 class _Visible:

@@ -25,7 +25,7 @@ from sfumato.cli._options import (
     option,
     split_columns,
 )
-from sfumato.cli._running import Run, figures, listed, table_verb
+from sfumato.cli._running import Run, figures, listed, table_verb, titled, warned
 from sfumato.errors import ParameterError
 from sfumato.fields import Columns, parameters
 from sfumato.files import write_text
@@ -279,30 +279,20 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
     """The whole page; `besides` are the files that were written beside the release."""
     parts: list[RenderableType] = [
         _headline(release),
-        Text(),
-        Text("What holds", style="bold"),
-        _promises(release),
-        Text(),
-        Text("What it cost", style="bold"),
-        _columns(release),
-        Text(),
-        _figures(release),
-        Text(),
-        Text("Risk of being found", style="bold"),
-        _risks(release),
-        Text(),
+        *titled("What holds", _promises(release)),
+        *titled("What it cost", _columns(release), "", _figures(release)),
+        *titled("Risk of being found", _risks(release)),
     ]
-    inferred = release.details.get("inferred_hierarchies", {})
-    if inferred:
-        trees = figures(inferred.items(), first=False)
-        parts += [Text("Inferred hierarchies", style="bold"), trees, Text()]
+    if inferred := release.details.get("inferred_hierarchies"):
+        parts += titled("Inferred hierarchies", figures(inferred.items(), first=False))
+    parts.append("")
     if release.details.get("persons", {}).get("sorted"):
         parts.append(
             Text("Rows are sorted by their cells: their own order could tell whose they are.")
         )
-    parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
+    parts += warned(release.warnings)
     if release.stopped_by:
-        parts.append(Text(f"! the search was stopped by {release.stopped_by}", style="yellow"))
+        parts += warned([f"the search was stopped by {release.stopped_by}"])
     # a path is copied from the terminal: it is never broken
     parts.append(Text(_ending(release, besides), style="bold", no_wrap=True, overflow="ignore"))
     return Group(*parts)

@@ -41,7 +41,7 @@ app = new_app()
 @verb
 def datasets(
     run: Run,
-    name: Annotated[str | None, argument("[NAME]", "Which one; lists all if none.")] = None,
+    name: Annotated[str | None, argument("[NAME]", "Which one; all are listed if none.")] = None,
     output: Output = None,
     hierarchies: Annotated[
         Path | None, option("--hierarchies FOLDER", "Where to write its generalization trees.")
@@ -157,7 +157,7 @@ def view_demo_folder(written: WrittenFolder) -> str:
 @verb
 def paper(
     run: Run,
-    name: Annotated[str | None, argument("[NAME]", "Which one; lists all if none.")] = None,
+    name: Annotated[str | None, argument("[NAME]", "Which one; all are listed if none.")] = None,
     quick: Annotated[
         bool, flag("--quick", "A part that takes seconds, with fewer samples.")
     ] = False,

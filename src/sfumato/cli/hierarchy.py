@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -202,37 +202,21 @@ def _build(
 
     if kind == "auto":
         return builders.infer(name, values, counts)
-    asked = "as asked: " + kind
-    fanout = options["fanout"] or 2
-    if kind == "intervals":
-        return (
-            builders.intervals(
-                values,
-                width=options["width"],
-                count=options["count"],
-                edges=options["edges"],
-                fanout=fanout,
-                name=name,
-            ),
-            asked,
-        )
-    if kind == "frequency":
-        if options["count"] is None:
-            raise ParameterError("--kind frequency needs --count", remedy="E.g. --count 8")
-        return (
-            builders.equal_frequency(
-                values, counts, groups=options["count"], fanout=fanout, name=name
-            ),
-            asked,
-        )
-    if kind == "prefixes":
-        return builders.prefixes(values, keep=options["keep"]), asked
-    if kind == "dates":
-        levels = options["levels"] or builders.CALENDAR[1:]
-        return builders.dates(values, levels, name=name), asked
-    if kind == "order":
-        return builders.neighbours(values, fanout), asked
-    return builders.flat(values), asked
+    if kind == "frequency" and options["count"] is None:
+        raise ParameterError("--kind frequency needs --count", remedy="E.g. --count 8")
+    fanout, levels = options["fanout"] or 2, options["levels"] or builders.CALENDAR[1:]
+    cuts = {one: options[one] for one in ("width", "count", "edges")}
+    ways: dict[str, Callable[[], Hierarchy]] = {
+        "intervals": lambda: builders.intervals(values, **cuts, fanout=fanout, name=name),
+        "frequency": lambda: builders.equal_frequency(
+            values, counts, groups=options["count"], fanout=fanout, name=name
+        ),
+        "prefixes": lambda: builders.prefixes(values, keep=options["keep"]),
+        "dates": lambda: builders.dates(values, levels, name=name),
+        "order": lambda: builders.neighbours(values, fanout),
+        "flat": lambda: builders.flat(values),
+    }
+    return ways[kind](), f"as asked: {kind}"
 
 
 def _listing(made: Made) -> RenderableType:

@@ -609,7 +609,7 @@ def evaluate(
     ] = None,
     rounding: Annotated[
         float | None,
-        option("--rounding STEP", "Step of published numbers, 0 for none; as agreed else."),
+        option("--rounding STEP", "Step of published numbers, 0 for none; as agreed if not given."),
     ] = None,
     protect: Annotated[
         Protect, setting("--protect", "What a safe step protects: whole rows, or any cell.")
@@ -617,7 +617,7 @@ def evaluate(
     candidates: Annotated[
         int, setting("--candidates", "Matrices among which the best is chosen.", min=1, max=1000)
     ] = 1,
-    seed: Annotated[int, setting("--seed", "Of the splits.")] = 0,
+    seed: Annotated[int, setting("--seed", "Seed of the splits.")] = 0,
 ) -> None:
     """What a joint study would gain, tried on tables that one person may see.
 

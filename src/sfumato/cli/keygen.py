@@ -26,7 +26,7 @@ app = new_app()
 @verb
 def keygen(
     run: Run,
-    name: Annotated[str, argument("NAME", "Of the pair.")],
+    name: Annotated[str, argument("NAME", "What to call the pair.")],
     folder: Annotated[str, setting("--folder DIR", "Where to put the two files.")] = ".",
 ) -> None:
     """Make a key that signs certificates (Ed25519), and its public half.

@@ -25,7 +25,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, Stream, figures, read_as_stream, table_verb
+from sfumato.cli._running import Run, Stream, figures, read_as_stream, table_verb, titled
 from sfumato.wording import counted, hundredths, noun
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def view_key(found: Key) -> RenderableType:
     title = Text(", ".join(found.columns) or "no columns at all", style="bold")
     lines = figures()
     weight = "" if found.weight == found.size else f", weight {found.weight:g}"
-    lines.add_row(f"{found.size}", f"column{'s' if found.size != 1 else ''}{weight}")
+    lines.add_row(f"{found.size}", f"{noun('columns', found.size)}{weight}")
     if found.proven_minimum:
         lines.add_row("proven", "no cheaper set does it")
     elif found.lower_bound is not None:
@@ -230,15 +230,14 @@ def view_keys(found: MinimalKeys) -> RenderableType:
         Text(f"  {name} could be {' or '.join(others)}")
         for name, others in found.equivalents.items()
     ]
-    title = f"{counted(len(found.keys), 'minimal set')}"
+    title = counted(len(found.keys), "minimal set")
     if found.represents > len(found.keys):
         stand = "stands" if len(found.keys) == 1 else "stand"
         title += f", which {stand} for {found.represents:,} (--expand lists them)"
-    parts = [Text(title, style="bold"), *lines]
+    parts: list[RenderableType] = [Text(title, style="bold"), *lines]
     if same:
-        parts += [Text(), Text("Columns that say the same", style="bold"), *same]
-    parts += [Text(), *(Text(note) for note in found.notes), Text(_verdict_of_keys(found))]
-    return Group(*parts)
+        parts += titled("Columns that say the same", *same)
+    return Group(*parts, "", *map(Text, found.notes), _verdict_of_keys(found))
 
 
 def _verdict_of_keys(found: MinimalKeys) -> str:
@@ -296,9 +295,9 @@ def view_violations(found: Violations) -> RenderableType:
     """The violations as a person reads them."""
     parts = []
     if found.minimal:
-        fewer = f"fewer than {found.k} {found.counted}"
-        title = f"{len(found.minimal):,} minimal sets make a class of {fewer}"
-        parts.append(Text(title, style="bold"))
+        title = counted(len(found.minimal), "minimal set", does="make")
+        fewer = f"a class of fewer than {found.k} {found.counted}"
+        parts.append(Text(f"{title} {fewer}", style="bold"))
         parts += [
             Text("  " + (", ".join(s) or "no columns")) for s in found.minimal[:SHOWN_VIOLATIONS]
         ]
@@ -362,28 +361,26 @@ def view_uniques(found: Uniques) -> RenderableType:
     for item in found.by_size:
         sizes.add_row(
             f"{item['rows']:>10,}",
-            f"rows are {alone} on {item['size']} column{'s' if item['size'] > 1 else ''}"
-            f" ({item['uniques']:,} minimal sets)",
+            f"rows are {alone} on {counted(item['size'], 'column')} "
+            f"({counted(item['uniques'], 'minimal set')})",
         )
     strength = figures(first=False)
     for name, share in sorted(found.columns.items(), key=lambda item: -item[1])[:12]:
         if share:
             strength.add_row(name, f"{share:>6.1%}", "█" * round(30 * share))
-    parts: list[RenderableType] = [Text("Alone on few columns", style="bold"), sizes, Text()]
+    parts: list[RenderableType] = [Text("Alone on few columns", style="bold"), sizes]
     if found.exposed_rows:
-        parts += [Text("Columns that give people away", style="bold"), strength, Text()]
+        parts += titled("Columns that give people away", strength)
     if found.riskiest:
-        parts += [Text("Riskiest rows", style="bold"), _rows(found), Text()]
+        parts += titled("Riskiest rows", _rows(found))
+    parts.append("")
     if not found.complete:
-        parts.append(Text(f"Stopped by {found.stopped_by}: not all sets were looked at."))
-    parts.append(
-        Text(
-            f"{_exposed(found)} can be singled out by at most "
-            f"{found.max_size} columns; a match with a unique row is right with probability "
-            f"{found.dis:.1%}."
-        )
+        parts.append(f"Stopped by {found.stopped_by}: not all sets were looked at.")
+    verdict = (
+        f"{_exposed(found)} can be singled out by at most {counted(found.max_size, 'column')}; a "
+        f"match with a unique row is right with probability {found.dis:.1%}."
     )
-    return Group(*parts)
+    return Group(*parts, verdict)
 
 
 def _exposed(found: Uniques) -> str:

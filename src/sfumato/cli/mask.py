@@ -23,7 +23,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, Stream, figures, listed, read_as_stream, table_verb
+from sfumato.cli._running import Run, Stream, figures, listed, read_as_stream, table_verb, warned
 from sfumato.errors import ParameterError
 from sfumato.files import read_text
 from sfumato.wording import counted, hundredths
@@ -228,5 +228,4 @@ def view_safe_harbor(release: Release) -> RenderableType:
         end = "Nothing was written: give -o FILE to make this release."
     else:
         end = f"Written and verified: {release.output}"
-    warnings = [Text(f"! {warning}", style="yellow") for warning in release.warnings]
-    return Group(table, "", *warnings, end)
+    return Group(table, "", *warned(release.warnings), end)

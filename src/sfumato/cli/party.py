@@ -26,6 +26,7 @@ from sfumato.cli._options import (
 )
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.files import write_text
+from sfumato.wording import amount
 
 if TYPE_CHECKING:
     from sfumato.secure import (
@@ -529,8 +530,8 @@ def _with_costs(outcome: Outcome[Any], lines: list[str]) -> RenderableType:
     total = report.bytes_sent + report.bytes_received
     line = "TLS 1.3" if report.encrypted else "not encrypted, on this machine"
     costs = (
-        f"{report.seconds:.1f} s, {_size(total)} in {report.rounds:,} rounds ({line}); "
-        f"sent {_size(report.bytes_sent)}, received {_size(report.bytes_received)}."
+        f"{report.seconds:.1f} s, {amount(total)} in {report.rounds:,} rounds ({line}); "
+        f"sent {amount(report.bytes_sent)}, received {amount(report.bytes_received)}."
     )
     told = [("Both" if who == "both" else who.capitalize(), what) for who, what in report.learned]
     learned = [Text(f"{who} learned {what}.") for who, what in told]
@@ -545,10 +546,3 @@ def _with_costs(outcome: Outcome[Any], lines: list[str]) -> RenderableType:
 def _printable(text: str) -> str:
     """The other side's names and categories must not steer this side's terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"

@@ -24,7 +24,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, figures, listed, table_verb, verb
+from sfumato.cli._running import Run, figures, listed, table_verb, verb, warned
 from sfumato.errors import ParameterError
 from sfumato.wording import counted
 
@@ -158,7 +158,7 @@ def view_population(found: PopulationReport) -> RenderableType:
         title, headline, "", _sets(found), *models, "", _plan(found),
     ]  # fmt: skip
     if found.warnings:
-        parts += ["", *(Text(f"! {warning}", style="yellow") for warning in found.warnings)]
+        parts += ["", *warned(found.warnings)]
     return Group(*parts)
 
 
@@ -248,7 +248,7 @@ def _plan(found: PopulationReport) -> RenderableType:
         table.add_row(column.column, f"{column.domain:,}", f"{column.distinct:,}", column.action)
     verdict = (
         f"At least {plan.measured.at_least:.1%} of the rows match {plan.k:,} people "
-        f"(estimate {plan.measured.estimate:.1%}); {1 - plan.beta:.0%} was asked."
+        f"(estimate {plan.measured.estimate:.1%}); {1 - plan.beta:.0%} was asked for."
     )
     theorem = f"Theorem 4 allows {plan.distinct_allowed:,.0f} values for k = {plan.k:,}."
     if plan.repaired:
@@ -269,7 +269,7 @@ def view_release(release: Release) -> RenderableType:
         table,
         "",
         *(finding.say[0].upper() + finding.say[1:] + "." for finding in release.findings),
-        *(Text(f"! {warning}", style="yellow") for warning in release.warnings),
+        *warned(release.warnings),
     ]
     return Group(*parts)
 
@@ -388,10 +388,10 @@ def view_attack(found: AttackResult) -> RenderableType:
             f"With the true identities: {certain} found for certain, and "
             f"guessing is right {found.guessed_right:,.1f} times on average."
         )
-    unread = [
-        Text(f"! column `{name}`: {count:,} distinct cells fit no value of the people", "yellow")
+    unread = warned(
+        f"column `{name}`: {count:,} distinct cells fit no value of the people"
         for name, count in found.unread.items()
-    ]
+    )
     if not people:
         unread.append(
             Text(
@@ -400,5 +400,4 @@ def view_attack(found: AttackResult) -> RenderableType:
                 "dim",
             )
         )
-    warnings = [Text(f"! {warning}", "yellow") for warning in found.warnings]
-    return Group(title, "", lines, "", guess, verdict, *unread, *warnings)
+    return Group(title, "", lines, "", guess, verdict, *unread, *warned(found.warnings))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli._options import Columns, Person, Seed, examples, new_app
-from sfumato.cli._running import Run, table_verb
+from sfumato.cli._running import Run, table_verb, titled
 from sfumato.wording import counted, phrase
 
 if TYPE_CHECKING:
@@ -77,37 +77,26 @@ def view(found: Scan) -> RenderableType:
     """The first look as a person reads it, on a terminal of 80 columns."""
     parts: list[RenderableType] = [_title(found), ""]
     who = "Persons" if found.person is not None and found.person.counted else "Rows"
+    alone = f"{who} that stand alone"
     if found.rows:
         parts += [_columns(found)]
         remarks = _remarks(found)
         if remarks.row_count:
-            parts += ["", _heading("What stands out"), remarks]
+            parts += titled("What stands out", remarks)
         if found.person is not None:
-            parts += ["", _heading("Persons, not rows"), Padding(_persons(found.person), (0, 2))]
+            parts += titled("Persons, not rows", Padding(_persons(found.person), (0, 2)))
         if found.ladder:
-            parts += [
-                "",
-                _heading(f"{who} that stand alone, adding one column after the other"),
-                _ladder(found),
-            ]
+            parts += titled(f"{alone}, adding one column after the other", _ladder(found))
         if found.combinations:
-            parts += [
-                "",
-                _heading(f"{who} that stand alone by two or three columns"),
-                _combinations(found),
-            ]
+            parts += titled(f"{alone} by two or three columns", _combinations(found))
         if found.choice is not None:
             parts += [Padding(Text(found.choice.said(found.rows), "dim"), (0, 0, 0, 2))]
         if found.proposed:
-            parts += ["", _heading("Quasi-identifiers to blur"), Padding(_proposal(found), (0, 2))]
-    parts += ["", _heading("Who can be found"), Padding(_verdict(found), (0, 2))]
+            parts += titled("Quasi-identifiers to blur", Padding(_proposal(found), (0, 2)))
+    parts += titled("Who can be found", Padding(_verdict(found), (0, 2)))
     if found.next:
-        parts += ["", _heading("What to do next"), _steps(found)]
+        parts += titled("What to do next", _steps(found))
     return Group(*parts)
-
-
-def _heading(text: str) -> Text:
-    return Text(text, style="bold")
 
 
 def _title(found: Scan) -> Text:
