@@ -386,54 +386,35 @@ def built(held: Held, way: str, form: Mapping[str, Sequence[str]]) -> EditableHi
     if way not in ways(held.column.kind):
         raise ParameterError("there is no such way to make a tree", remedy="Choose one listed.")
     values, name = held.values, held.column.name
-    makers: dict[str, Callable[[], tuple[Hierarchy, str]]] = {
-        "width": lambda: _width(values, _one(form, "width", float), name),
-        "cuts": lambda: _cuts(values, _list(form, "cuts", float), name),
-        "frequency": lambda: _frequency(held, _one(form, "groups", int)),
-        "prefixes": lambda: _prefixes(values, _list(form, "keep", int)),
-        "order": lambda: _order(values, _one(form, "fanout", int)),
-        "dates": lambda: _dates(values, form.get("calendar", ()), name),
-        "flat": lambda: (builders.flat(values), "nothing but * above"),
-    }
-    tree, said = makers[way]()
+    if way == "width":
+        width = _one(form, "width", float)
+        tree = builders.intervals(values, width=width, name=name)
+        said = f"intervals of {width:g}, each next level twice as wide"
+    elif way == "cuts":
+        edges = sorted(set(_list(form, "cuts", float)))
+        tree = builders.intervals(values, edges=edges, name=name)
+        said = f"cut at {', '.join(f'{edge:g}' for edge in edges)}"
+    elif way == "frequency":
+        groups = _one(form, "groups", int)
+        tree = builders.equal_frequency(values, held.counts, groups=groups, name=name)
+        said = f"{groups} intervals of about equally many rows"
+    elif way == "prefixes":
+        kept = sorted(set(_list(form, "keep", int)), reverse=True)
+        tree = builders.prefixes(values, keep=kept)
+        said = f"the first {', '.join(map(str, kept))} characters"
+    elif way == "order":
+        fanout = _one(form, "fanout", int)
+        tree, said = builders.neighbours(values, fanout), f"{fanout} neighbours at a time"
+    elif way == "dates":
+        levels = [level for level in builders.CALENDAR if level in form.get("calendar", ())]
+        if not levels:
+            raise ParameterError(
+                "no level of the calendar was chosen", remedy="Choose at least one."
+            )
+        tree, said = builders.dates(values, levels, name=name), "dates: " + ", ".join(levels)
+    else:
+        tree, said = builders.flat(values), "nothing but * above"
     return EditableHierarchy.of(tree, said)
-
-
-Made = tuple[Hierarchy, str]
-
-
-def _width(values: pa.Array, width: float, name: str) -> Made:
-    tree = builders.intervals(values, width=width, name=name)
-    return tree, f"intervals of {width:g}, each next level twice as wide"
-
-
-def _cuts(values: pa.Array, edges: Sequence[float], name: str) -> Made:
-    tree = builders.intervals(values, edges=sorted(set(edges)), name=name)
-    return tree, f"cut at {', '.join(f'{edge:g}' for edge in sorted(set(edges)))}"
-
-
-def _frequency(held: Held, groups: int) -> Made:
-    tree = builders.equal_frequency(
-        held.values, held.counts, groups=groups, name=held.column.name
-    )  # fmt: skip
-    return tree, f"{groups} intervals of about equally many rows"
-
-
-def _prefixes(values: pa.Array, keep: Sequence[int]) -> Made:
-    kept = sorted(set(keep), reverse=True)
-    tree = builders.prefixes(values, keep=kept)
-    return tree, f"the first {', '.join(str(length) for length in kept)} characters"
-
-
-def _order(values: pa.Array, fanout: int) -> Made:
-    return builders.neighbours(values, fanout), f"{fanout} neighbours at a time"
-
-
-def _dates(values: pa.Array, levels: Sequence[str], name: str) -> Made:
-    chosen = [level for level in builders.CALENDAR if level in levels]
-    if not chosen:
-        raise ParameterError("no level of the calendar was chosen", remedy="Choose at least one.")
-    return builders.dates(values, chosen, name=name), "dates: " + ", ".join(chosen)
 
 
 def _one(form: Mapping[str, Sequence[str]], name: str, kind: Callable[[str], Any]) -> Any:

@@ -216,8 +216,8 @@ class Made:
     """None where another verb made it, or where they are not known any more."""
     settings: str
     release: Release
-    holds: bool
-    shown: str
+    holds: bool = False
+    shown: str = ""
     """Its page, drawn once."""
     shared: Names = ()
     """Columns worth hiding of which classes hold one value only, and nothing was asked of them."""

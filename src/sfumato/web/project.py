@@ -58,7 +58,6 @@ from sfumato.web.kept import (
     version_of,
 )
 from sfumato.web.opened import OpenTable, Stamp, stamp_of
-from sfumato.web.sources import Reading
 from sfumato.wording import counting, for_shell
 
 __all__ = ["Project"]
@@ -319,7 +318,8 @@ class Project(OpenTable):
                     )
                 # A certificate opens nothing: the people of a k-map are named again.
                 asked = _matched(choices, home / folder)
-                self._show(home, name, choices, settings, release, budget, **asked)
+                made = Made(name, choices, settings, release, reading=self.reading)
+                self._show(home, made, budget, **asked)
             self._recognise(self.table)
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
@@ -337,32 +337,25 @@ class Project(OpenTable):
                 output = f"{name}{_ending(self.source)}"
                 release = make(output=str(home / output), force=True, budget=budget)
                 settings = tomli_w.dumps({"command": command(output)})
-                self._show(home, name, None, settings, release, budget)
+                made = Made(name, None, settings, release, reading=self.reading)
+                self._show(home, made, budget)
             self._recognise(self.table)
 
-    def _show(
-        self,
-        home: Path,
-        name: str,
-        choices: Choices | None,
-        settings: str,
-        release: Release,
-        budget: Budget,
-        **asked: Any,
-    ) -> None:
+    def _show(self, home: Path, made: Made, budget: Budget, **asked: Any) -> None:
         """Verify a release that was just written, show it, and keep what is known of it."""
         from sfumato.release.verify import verify
 
         self.made = None  # what lies there is no longer what was shown
         self._by_k = ("", {})
-        write_text(home / f"{name}.toml", settings)
+        name, release = made.name, made.release
+        write_text(home / f"{name}.toml", made.settings)
         budget.progress("verifying what was written")
         output = f"{name}{_ending(self.source)}"
         checked = verify(str(home / output), budget=budget.unhurried(), **asked)
         holds = not any(finding.broken for finding in checked.findings)
-        page = self._finish(name, choices, settings, release, holds, budget, self.reading)
+        page = self._finish(replace(made, holds=holds), budget)
         write_page(page, home / f"{name}.html", force=True)
-        Kept.of(release, self.reading, settings).save(home, name, output)
+        Kept.of(release, self.reading, made.settings).save(home, name, output)
         self._at_hand.pop(name, None)
         self._at_hand[name] = (digest_of(home, output), release)
         while len(self._at_hand) > MOST_AT_HAND:
@@ -407,7 +400,8 @@ class Project(OpenTable):
                     release = replace(release, details={**release.details, **trees})
                 reading = None if kept is None else kept.reading
                 repeats = kept is not None and kept.settings == digest(settings)
-                self._finish(name, choices, settings, release, holds, budget, reading, repeats)
+                found = Made(name, choices, settings, release, holds, reading=reading)
+                self._finish(replace(found, repeats=repeats), budget)
             self._unreadable.discard(name)
 
     def _climbed(self, choices: Choices) -> dict[str, Hierarchy]:
@@ -420,36 +414,28 @@ class Project(OpenTable):
                     found[name] = inferred(Held(self.table.column(name), values, counts)).hierarchy
         return found
 
-    def _finish(
-        self,
-        name: str,
-        choices: Choices | None,
-        settings: str,
-        release: Release,
-        holds: bool,
-        budget: Budget,
-        reading: Reading | None,
-        repeats: bool = True,
-    ) -> Page:
+    def _finish(self, made: Made, budget: Budget) -> Page:
         """Draw the page of a release that was written, and show it."""
-        output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
-        decided = choices or self.choices
+        choices, decided = made.choices, made.choices or self.choices
         worth, person = judged = _judged(decided)
         with counting(*decided.spoken):
-            page = release_page(release, self.table, worth, person or None)
+            page = release_page(made.release, self.table, worth, person or None)
             page = replace(page, beside=[noted(one) for one in page.beside])
-        place = str(self.folder / output)
-        release = replace(release, output=place, destination=place)
-        shared = next((one.shared for one in page.lights if one.shared), ())
-        single = next((one.single for one in page.lights if one.single), ())
+        place = str(self.folder / f"{made.name}{_ending(self.source)}")
         same = any(one.name in worth and one.values < 2 for one in self.columns)
-        shared = () if choices is None or choices.protects_sensitive or same else shared
-        single = () if choices is None else single
-        shown = body_html(page)
-        seen = self._measured(name, choices)
-        known = reading, seen, repeats, judged
-        self.made = Made(name, choices, settings, release, holds, shown, shared, single, *known)
+        protected = choices is None or choices.protects_sensitive or same
+        shared = (one.shared for one in page.lights if one.shared and not protected)
+        single = (one.single for one in page.lights if one.single and choices is not None)
+        self.made = replace(
+            made,
+            release=replace(made.release, output=place, destination=place),
+            shown=body_html(page),
+            shared=next(shared, ()),
+            single=next(single, ()),
+            seen=self._measured(made.name, choices),
+            judged=judged,
+        )
         return page
 
     def _measured(self, name: str, choices: Choices | None) -> tuple[Stamp | None, ...]:
