@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ __all__ = [
     "page_html",
     "quoted",
     "tempered",
+    "templates",
     "visible_blanks",
     "write_page",
 ]
@@ -139,21 +140,24 @@ class Page:
 _TONES = {"bad": "#D55E00", "warn": "#E69F00", "good": "#009E73"}
 
 
-@cache
-def _environment() -> Any:
+def templates(package: str, **filters: Callable[..., Any]) -> Any:
+    """The templates of a package, in which a name that nobody gave is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
-        loader=PackageLoader("sfumato.report"),
+    found = Environment(
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["command"] = _command
-    environment.filters["quoted"] = quoted
-    environment.filters["blanks"] = visible_blanks
-    return environment
+    found.filters |= filters
+    return found
+
+
+@cache
+def _templates() -> Any:
+    return templates("sfumato.report", command=_command, quoted=quoted, blanks=visible_blanks)
 
 
 def _command(step: str) -> tuple[str, str]:
@@ -221,7 +225,7 @@ def _rendered(template: str, page: Page, interactive: bool) -> str:
         pictures.append(drawn)
     live_script = interactive and any(figure.spec for s in page.sections for figure in s.figures)
     text: str = (
-        _environment()
+        _templates()
         .get_template(template)
         .render(
             page=page,
@@ -238,7 +242,7 @@ def _rendered(template: str, page: Page, interactive: bool) -> str:
 
 def compact_html(page: Page) -> str:
     """What notebooks show: the verdict and the facts, without pictures."""
-    template = _environment().get_template("compact.html.j2")
+    template = _templates().get_template("compact.html.j2")
     text: str = template.render(page=page, colour=_TONES[page.tone])
     return text
 

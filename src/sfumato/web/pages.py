@@ -27,7 +27,16 @@ from sfumato.budget import Budget
 from sfumato.errors import MissingExtraError, ParameterError, SfumatoError, spelling
 from sfumato.privacy.check import ModelFinding
 from sfumato.quasi.scan import ColumnScan
-from sfumato.report.page import Grid, Page, Section, Tone, quoted, tempered, visible_blanks
+from sfumato.report.page import (
+    Grid,
+    Page,
+    Section,
+    Tone,
+    quoted,
+    tempered,
+    templates,
+    visible_blanks,
+)
 from sfumato.report.pages.table import classes_of, risk_gauges_of, scan_page
 from sfumato.web.choices import DEMANDS, OFFERED, Choices
 from sfumato.web.kept import NOT_HERE
@@ -89,18 +98,8 @@ STEPS = ("configure", "explore", "risk", "utility", "release")
 
 @cache
 def _templates() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    found = Environment(
-        loader=PackageLoader("sfumato.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters |= {"named": _named, "percent": percent, "at_most": at_most, "coded": quoted,
-                      "linked": linked, "told": told}  # fmt: skip
-    return found
+    return templates("sfumato.web", named=_named, percent=percent, at_most=at_most, coded=quoted,
+                     linked=linked, told=told)  # fmt: skip
 
 
 def _named(name: str) -> str:

@@ -544,7 +544,7 @@ def read_reading(folder: Path) -> Reading:
             raise SourceError(
                 "what was said about reading the table is not understood",
                 where=str(folder / NAME),
-                remedy="Say here what is not found out, and read it: that replaces the file.",
+                remedy="Say here what is not detected, and read it: that replaces the file.",
             ) from error
 
 

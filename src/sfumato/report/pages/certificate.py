@@ -17,19 +17,12 @@ from sfumato.budget import Budget
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.files import names_same
 from sfumato.privacy import model_from_dict
-from sfumato.release.beside import (
-    pseudonyms_of,
-)
+from sfumato.release.beside import pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
 from sfumato.release.verify import verify
 from sfumato.tables import Table
-from sfumato.wording import (
-    at_most,
-    counted,
-    phrase,
-    shown,
-)
+from sfumato.wording import at_most, counted, phrase, shown
 
 __all__ = [
     "actions_of",

@@ -37,12 +37,7 @@ from sfumato.risks import Alike, alike
 from sfumato.tables import Table, table
 from sfumato.utility.comparison import Utility
 from sfumato.utility.usefulness import Accuracy, Contingency
-from sfumato.wording import (
-    counted,
-    percent,
-    phrase,
-    unit_of,
-)
+from sfumato.wording import counted, percent, phrase, unit_of
 
 __all__ = [
     "MOST_COLUMNS",

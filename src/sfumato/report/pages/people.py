@@ -48,7 +48,7 @@ def population_summary(found: PopulationReport) -> Page:
         f"Blurred as planned, a row matches at least {plan.k:,} people in "
         f"{_at_least(plan.measured.at_least)}"
     )
-    asked = f"{percent(1 - plan.beta)} were asked."
+    asked = f"{percent(1 - plan.beta)} was asked for."
     return Page(
         title="Anonymity in a population",
         subtitle=f"{found.rows:,} {found.counted} of {found.universe:,.0f} people "

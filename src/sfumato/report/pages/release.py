@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sfumato.release.beside import (
-    NOT_PROMISED,
-    beside,
-    pseudonyms_of,
-)
+from sfumato.release.beside import NOT_PROMISED, beside, pseudonyms_of
 from sfumato.release.publish import Release
 from sfumato.report import charts
-from sfumato.report.disclosure import (
-    name_of,
-)
+from sfumato.report.disclosure import name_of
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
 from sfumato.report.pages.certificate import ALIKE
 from sfumato.report.pages.comparison import (
@@ -37,14 +31,7 @@ from sfumato.report.pages.risk import (
     risk_gauges,
 )
 from sfumato.tables import Table
-from sfumato.wording import (
-    counted,
-    percent,
-    phrase,
-    sentence,
-    shortened,
-    unit_of,
-)
+from sfumato.wording import counted, percent, phrase, sentence, shortened, unit_of
 
 __all__ = [
     "release_page",

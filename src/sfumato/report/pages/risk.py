@@ -26,9 +26,7 @@ from sfumato.release.promise import Finding
 from sfumato.release.publish import Release
 from sfumato.release.verify import Verification
 from sfumato.report import charts
-from sfumato.report.disclosure import (
-    is_number,
-)
+from sfumato.report.disclosure import is_number
 from sfumato.report.drawing import gauge
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
 from sfumato.report.pages.comparison import Compared
