@@ -15,6 +15,7 @@ import threading
 import time
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -168,6 +169,28 @@ def test_a_loop_gives_the_same_as_python_and_compiled():
     first, second = _arguments(), _arguments()
     assert loop.interpreted(*first) == loop.dispatcher(*second) == 4_000  # more than a byte holds
     assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(first, second, strict=True))
+
+
+class Board(NamedTuple):
+    fields: object
+    moved: object
+
+
+def _marked(board, at):
+    fields = board.fields
+    for i in range(fields.shape[0]):
+        for j in range(fields.shape[1]):
+            if fields[i, j] == np.int64(at):
+                fields[i, j], board.moved[0] = -1, fields[i, j] + 0.5
+    return fields[0, 1]
+
+
+def test_a_loop_runs_on_lists_as_on_arrays():
+    boards = [Board(np.arange(6, dtype=np.int32).reshape(2, 3), np.zeros(1)) for _ in range(3)]
+    loops = (Loop(_marked, lists=True).interpreted, Loop(_marked).interpreted, numba.njit(_marked))
+    assert [loop(board, 4) for loop, board in zip(loops, boards, strict=True)] == [1, 1, 1]
+    assert {str(board) for board in boards} == {str(boards[2])}
+    assert boards[0].fields.tolist() == [[0, 1, 2], [3, -1, 5]]
 
 
 def _with_and_without_a_constant(number):

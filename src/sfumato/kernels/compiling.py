@@ -9,6 +9,7 @@ running a loop as the Python that it is. Both give what the compiled loop gives.
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import errno
 import gc
@@ -104,6 +105,9 @@ class Loop:
     instead
         What gives the same without a compiler; it runs where the loop would run as it is, also
         within another, and has the same arguments.
+    lists
+        Whether it runs as it is on lists, several times as fast as on arrays. Then it, and whatever
+        it calls, may read and write single numbers of its arguments, and ask for their shape.
     options
         More for numba.
     """
@@ -119,12 +123,14 @@ class Loop:
         most: int = 1 << 15,
         patience: float = 0.7,
         instead: Callable[..., Any] | None = None,
+        lists: bool = False,
         **options: Any,
     ) -> None:
         self.py_func = function
         self.most = most
         self.patience = patience
         self.instead = instead
+        self.lists = lists
         self._options = options
         self._settled: Callable[..., Any] | None = None
         update_wrapper(self, function)
@@ -183,7 +189,7 @@ class Loop:
     @cached_property
     def plain(self) -> Callable[..., Any]:
         """The loop as Python, and so are all loops that it calls."""
-        return plain(self)
+        return _plain(self, {}, lists=self.lists)
 
     def interpreted(self, *arguments: Any) -> Any:
         """Run it as Python; whole numbers have 64 bits, as numba computes with them.
@@ -192,25 +198,26 @@ class Loop:
         it changed is written back, since other threads may be writing to other places.
         """
         copies: list[tuple[Any, Any]] = []
-        own = [_copied(argument, copies) for argument in arguments]
-        before = [copy.copy() for _, copy in copies]
+        own = [_copied(argument, copies, self.lists) for argument in arguments]
+        before = [array.copy() for array, _ in copies]
         with _uncollected(), np.errstate(all="ignore", divide="raise"), _Alarm(self.patience):
             result = self.plain(*own)
         for (array, copy), was in zip(copies, before, strict=True):
-            changed = copy != was
+            after = np.asarray(copy, array.dtype).reshape(array.shape)
+            changed = after != was
             if changed.any():
-                array[changed] = copy[changed]
+                array[changed] = after[changed]
         return result
 
     @property
     def stored(self) -> bool:
         """Whether it was compiled before, for some types, and the code lies on disk."""
         source = Path(self.py_func.__code__.co_filename)
-        folder = self.dispatcher.stats.cache_path
+        folder = _kept_beside(source) or self.dispatcher.stats.cache_path
         found = (
             ()
             if folder is None
-            else Path(folder).glob(f"{source.stem}.{self.py_func.__name__}-*.nbi")
+            else Path(folder).rglob(f"{source.stem}.{self.py_func.__name__}-*.nbi")
         )
         return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
 
@@ -230,6 +237,13 @@ class Loop:
         signature = tuple(map(self.dispatcher.typeof_pyval, arguments))
         index = self.dispatcher._cache._cache_file._load_index()
         return all(key[0] != signature for key in index)
+
+
+def _kept_beside(source: Path) -> Path | None:
+    """A folder that holds what numba keeps of a file; None where one has to load it to ask."""
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(given)
+    return source.parent / "__pycache__" if os.access(source.parent, os.W_OK) else None
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -508,22 +522,70 @@ def without_delay() -> Iterator[None]:
 def plain(loop: Any) -> Callable[..., Any]:
     """A loop, or a function that `njit` made, as Python; and so are all that it calls, or what
     they name instead."""
-    return _plain(loop, {})
+    return _plain(loop, {}, lists=False)
 
 
-def _plain(loop: Any, known: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
+def _plain(loop: Any, known: dict[Any, Callable[..., Any]], *, lists: bool) -> Callable[..., Any]:
     function = loop.py_func
     if function not in known:  # a loop may call itself
-        code, scope = function.__code__, dict(function.__globals__)
+        scope = dict(function.__globals__)
+        code = function.__code__
+        if lists:
+            code, scope["np"] = _on_lists(function), _numpy_of_python()
         twin = types.FunctionType(code, scope, code.co_name, function.__defaults__)
         known[function] = twin
         for name in code.co_names:
             called: Any = scope.get(name)
             if hasattr(called, "py_func"):
-                scope[name] = getattr(called, "instead", None) or _plain(called, known)
+                instead = getattr(called, "instead", None)
+                scope[name] = instead or _plain(called, known, lists=lists)
             elif hasattr(called, "plain"):  # an instruction of the processor
                 scope[name] = called.plain
     return known[function]
+
+
+@cache
+def _numpy_of_python() -> types.SimpleNamespace:
+    """Numpy, but for whole numbers that are those of Python."""
+    return types.SimpleNamespace(**{**vars(np), "int64": int, "uint64": int})
+
+
+@cache
+def _on_lists(function: Callable[..., Any]) -> types.CodeType:
+    """The code of a function where arrays are lists, those of two axes lists of lists."""
+    file = function.__code__.co_filename
+    written = _Indexing().visit(_functions(file)[function.__name__])
+    module = ast.fix_missing_locations(ast.Module([written], []))
+    constants = compile(module, file, "exec").co_consts
+    return next(one for one in constants if isinstance(one, types.CodeType))
+
+
+@cache
+def _functions(file: str) -> dict[str, ast.FunctionDef]:
+    """The functions of a file as they are written, without what decorates them."""
+    found = {}
+    for one in ast.parse(Path(file).read_bytes()).body:
+        if isinstance(one, ast.FunctionDef):
+            one.decorator_list = []
+            found[one.name] = one
+    return found
+
+
+class _Indexing(ast.NodeTransformer):
+    """Writes ``a[i, j]`` as ``a[i][j]``, and ``a.shape[1]`` as ``len(a[0])``."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Subscript(ast.Attribute(array, "shape"), ast.Constant(int(axis))):
+                for _ in range(axis):
+                    array = ast.Subscript(array, ast.Constant(0), ast.Load())
+                return ast.Call(ast.Name("len", ast.Load()), [array], [])
+            case ast.Subscript(array, ast.Tuple(places)):
+                for place in places[:-1]:
+                    array = ast.Subscript(array, place, ast.Load())
+                return ast.Subscript(array, places[-1], node.ctx)
+        return node
 
 
 def _few(arguments: tuple[Any, ...], most: int, *, apart: bool) -> bool:
@@ -545,13 +607,25 @@ def _few(arguments: tuple[Any, ...], most: int, *, apart: bool) -> bool:
     return all(end <= start for (_, end), (start, _) in itertools.pairwise(bounds))
 
 
-def _copied(value: Any, copies: list[tuple[Any, Any]]) -> Any:
+class _Record:
+    """A tuple with names, whose items Python finds faster by name."""
+
+    def __init__(self, names: tuple[str, ...], items: list[Any]) -> None:
+        for name, item in zip(names, items, strict=True):
+            setattr(self, name, item)
+
+
+def _copied(value: Any, copies: list[tuple[Any, Any]], lists: bool) -> Any:
     """The same with arrays of its own; `copies` collects those that may be written, and theirs."""
     if isinstance(value, tuple):
-        items = [_copied(item, copies) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        items = [_copied(item, copies, lists) for item in value]
+        if not hasattr(value, "_fields"):
+            return tuple(items)
+        return _Record(value._fields, items) if lists else type(value)(*items)
     narrow = isinstance(value, np.ndarray | np.integer) and value.dtype.kind in "iu"
-    if narrow and value.itemsize < 8:
+    if lists and isinstance(value, np.ndarray | np.generic):
+        copy = value.tolist()
+    elif narrow and value.itemsize < 8:
         copy = value.astype(np.int64)
     elif isinstance(value, np.ndarray):
         copy = value.copy()

@@ -362,10 +362,9 @@ def forget(entry: int, sensitive: Array, rules: Rules, counts: Array) -> None:
 @bare
 def clear(rules: Rules, counts: Array) -> None:
     """Forget all entries."""
-    if rules.people < 0:
-        counts[:] = 0
-    else:
-        counts[: rules.people + 1] = 0
+    for at in range(counts.shape[0] if rules.people < 0 else rules.people + 1):
+        counts[at] = 0
+    if rules.people >= 0:
         counts[rules.people + 1] += 1
 
 

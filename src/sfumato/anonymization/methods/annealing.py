@@ -126,7 +126,7 @@ CLEARED = 400
 """Rows up to which a class that fails its rules is cleared; above, the step is given up."""
 STEP_WORK = 64
 """How much longer a step takes than going past an entry."""
-UNCOMPILED = 7e-4
+UNCOMPILED = 1e-4
 """Seconds that a step takes about where it is not compiled."""
 SLACK = 4.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
@@ -215,7 +215,7 @@ class _Part:
             starts,
             index_row,
             *_along(table, starts),
-            _column_order(table),
+            _lookup(table, starts, index_row),
             *search.prices,
         )
 
@@ -321,10 +321,11 @@ class _Part:
         )
 
 
-def _column_order(table: Array) -> Array:
-    """The axes, first those on which two entries seldom agree."""
+def _lookup(table: Array, starts: Array, index_row: Array) -> Array:
+    """Rows of the index for each entry, first those of axes on which two entries seldom agree."""
     agreeing = [(np.bincount(axis).astype(float) ** 2).sum() for axis in table.T]
-    return np.argsort(agreeing, kind="stable")
+    rows: Array = index_row[starts[:-1] + table].astype(np.int32)
+    return rows[:, np.argsort(agreeing, kind="stable")]
 
 
 def _along(table: Array, starts: Array) -> tuple[Array, Array]:
@@ -498,7 +499,7 @@ def _disturb(world, now, piece, k, unit, limit, company, kind):  # type: ignore[
     return True
 
 
-@partial(bare, most=1 << 17, patience=4.0)
+@partial(bare, most=1 << 19, patience=8.0, lists=True)
 def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
     """Take a step at each of these pieces in turn; returns by how much the loss has fallen.
 

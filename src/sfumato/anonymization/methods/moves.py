@@ -12,6 +12,7 @@ more than what those do.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,8 +164,9 @@ class World(NamedTuple):
     along, begins
         The entries by their positions on each axis, and where those of position p of axis j begin:
         at ``begins[starts[j] + j + p]``.
-    column_order
-        The axes, first those on which few classes cover a position.
+    lookup
+        Rows of the index that an entry is looked up in, one an axis, first those in which few
+        classes are.
     head, ints, floats
         `Prices`.
     """
@@ -178,7 +180,7 @@ class World(NamedTuple):
     index_row: Any
     along: Any
     begins: Any
-    column_order: Any
+    lookup: Any
     head: Any
     ints: Any
     floats: Any
@@ -230,7 +232,20 @@ class State(NamedTuple):
     tallies: Any
 
 
-@bare
+_WHOLE = (1 << 64) - 1
+
+
+def _drawn(chance: list[int]) -> float:
+    """`draw` with whole numbers of Python."""
+    state = chance[0]
+    state ^= state >> 12
+    state ^= state << 25 & _WHOLE
+    state ^= state >> 27
+    chance[0] = state
+    return ((state * 0x2545F4914F6CDD1D & _WHOLE) >> 11) * 2.0**-53
+
+
+@partial(bare, instead=_drawn)
 def draw(chance):  # type: ignore[no-untyped-def]
     """A number in [0, 1) (xorshift64*, Vigna 2016); its state must not be zero."""
     state = chance[0]
@@ -298,26 +313,45 @@ def span(world, memories, group, axis):  # type: ignore[no-untyped-def]
 
 
 @bare
-def _index(world, memories, bits, group, on):  # type: ignore[no-untyped-def]
-    """Enter a class in all rows of the index that it covers, or strike it out."""
-    head, starts, index_row = world.head, world.starts, world.index_row
+def _index(world, now, group, axis, on):  # type: ignore[no-untyped-def]
+    """Enter a class in all rows of the index that it covers on an axis, or strike it out."""
+    starts, index_row, memories, bits = world.starts, world.index_row, now.memories, now.bits
     word, bit = group >> 6, np.uint64(1) << np.uint64(group & 63)
+    at, start = world.head[axis, SLOT], starts[axis]
+    if world.head[axis, KIND] == SET:
+        for position in range(starts[axis + 1] - start):
+            if (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1:
+                if on:
+                    bits[index_row[start + position], word] |= bit
+                else:
+                    bits[index_row[start + position], word] &= ~bit
+        return
+    low, high = span(world, memories, group, axis)
+    for row in range(index_row[start + low], index_row[start + high] + 1):
+        if on:
+            bits[row, word] |= bit
+        else:
+            bits[row, word] &= ~bit
+
+
+@bare
+def _show(world, now, group, source, origin, on):  # type: ignore[no-untyped-def]
+    """Let a class show what some memory says, and be open (1) or closed (0) from now on."""
+    head, memories, was = world.head, now.memories, now.classes[group, OPEN]
     for axis in range(head.shape[0]):
-        at, start = head[axis, SLOT], starts[axis]
-        if head[axis, KIND] == SET:
-            for position in range(starts[axis + 1] - start):
-                if (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1:
-                    if on:
-                        bits[index_row[start + position], word] |= bit
-                    else:
-                        bits[index_row[start + position], word] &= ~bit
+        first, end = head[axis, SLOT], head[axis, END]
+        same = was == on
+        for slot in range(first, end):
+            same = same and memories[group, slot] == source[origin, slot]
+        if same:
             continue
-        low, high = span(world, memories, group, axis)
-        for row in range(index_row[start + low], index_row[start + high] + 1):
-            if on:
-                bits[row, word] |= bit
-            else:
-                bits[row, word] &= ~bit
+        if was:
+            _index(world, now, group, axis, False)
+        for slot in range(first, end):
+            memories[group, slot] = source[origin, slot]
+        if on:
+            _index(world, now, group, axis, True)
+    now.classes[group, OPEN] = on
 
 
 def populate(world: World, now: State, groups: Array, many: int) -> None:
@@ -428,10 +462,8 @@ def open_class(world, now, template):  # type: ignore[no-untyped-def]
     count[FREE] -= 1
     group = now.free[count[FREE]]
     _remember(now, group)
-    _copy(now.memories, group, now.memories, template)
+    _show(world, now, group, now.memories, template, 1)
     now.costs[group] = group_loss(world.head, world.floats, now.memories, group)
-    now.classes[group, OPEN] = 1
-    _index(world, now.memories, now.bits, group, True)
     return group
 
 
@@ -439,26 +471,17 @@ def open_class(world, now, template):  # type: ignore[no-untyped-def]
 def close_class(world, now, group):  # type: ignore[no-untyped-def]
     """Let nobody find a class any more; whoever is in it must move."""
     _remember(now, group)
-    _index(world, now.memories, now.bits, group, False)
-    now.classes[group, OPEN] = 0
+    _show(world, now, group, now.memories, group, 0)
 
 
 @bare
 def _reshape(world, now, group, template):  # type: ignore[no-untyped-def]
     """Let a class show what a template does."""
     _remember(now, group)
-    _index(world, now.memories, now.bits, group, False)
-    _copy(now.memories, group, now.memories, template)
+    _show(world, now, group, now.memories, template, 1)
     cost = group_loss(world.head, world.floats, now.memories, group)
     now.change[0] += now.classes[group, SIZE] * (cost - now.costs[group])
     now.costs[group] = cost
-    _index(world, now.memories, now.bits, group, True)
-
-
-@bare
-def _copy_template(now, template, group):  # type: ignore[no-untyped-def]
-    """Make a template of what a class shows."""
-    _copy(now.memories, template, now.memories, group)
 
 
 @bare
@@ -475,17 +498,11 @@ def keep(now):  # type: ignore[no-untyped-def]
 def undo(world, now):  # type: ignore[no-untyped-def]
     """Go back to where the step began."""
     take_back(world, now, 0)
-    classes = now.classes
     for at in range(now.count[CHANGES]):
         group, was_open = now.changed[at, 0], now.changed[at, 1]
-        if classes[group, OPEN]:
-            _index(world, now.memories, now.bits, group, False)
-        _copy(now.memories, group, now.saved, at)
+        _show(world, now, group, now.saved, at, was_open)
         now.costs[group] = now.saved_costs[at]
-        classes[group, OPEN] = was_open
-        if was_open:
-            _index(world, now.memories, now.bits, group, True)
-        else:
+        if not was_open:
             now.free[now.count[FREE]] = group
             now.count[FREE] += 1
 
@@ -512,7 +529,7 @@ class Company(NamedTuple):
     losses: Any
 
 
-@bare
+@partial(bare, instead=lambda word: (word & -word).bit_length() - 1)
 def _lowest(word):  # type: ignore[no-untyped-def]
     """Number of the lowest bit of a word that is set."""
     bit, low = 0, word & (~word + np.uint64(1))
@@ -534,26 +551,17 @@ def _lowest(word):  # type: ignore[no-untyped-def]
 @bare
 def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-def]
     """The class that covers an entry at the least cost below a limit, but not that one; or -1."""
-    table, starts, index_row, column_order = (
-        world.table,
-        world.starts,
-        world.index_row,
-        world.column_order,
-    )
-    head, ints, block, memories = world.head, world.ints, world.block, now.memories
+    head, ints, table = world.head, world.ints, world.table
+    block, lookup = world.block, world.lookup
     bits, costs, classes, pieces = now.bits, now.costs, now.classes, now.pieces
-    best, found = limit, -1
-    first = index_row[starts[column_order[0]] + table[entry, column_order[0]]]
-    second = index_row[starts[column_order[-1]] + table[entry, column_order[-1]]]
-    if column_order.shape[0] > 1:
-        second = index_row[starts[column_order[1]] + table[entry, column_order[1]]]
+    best, found, axes = limit, -1, lookup.shape[1]
+    first, second = lookup[entry, 0], lookup[entry, min(1, axes - 1)]
     for at in range(bits.shape[1]):
         word = bits[first, at] & bits[second, at]
-        for z in range(2, column_order.shape[0]):
+        for z in range(2, axes):
             if word == 0:
                 break
-            axis = column_order[z]
-            word &= bits[index_row[starts[axis] + table[entry, axis]], at]
+            word &= bits[lookup[entry, z], at]
         while word != 0:
             group = (at << 6) + _lowest(word)
             word &= word - np.uint64(1)
@@ -562,7 +570,7 @@ def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-de
             member = classes[group, HEAD]
             if member < 0 or block[pieces[member, ENTRY]] != block[entry]:
                 continue
-            if covers(head, ints, memories, group, table, entry):
+            if covers(head, ints, now.memories, group, table, entry):
                 best, found = costs[group], group
     return found, best
 
@@ -607,7 +615,7 @@ def settle(world, now, piece, but):  # type: ignore[no-untyped-def]
     growing = _cheapest_growth(world, now, piece, but, cost * now.pieces[piece, ROWS] - LEAST)
     if growing >= 0:
         template = now.classes.shape[0]
-        _copy_template(now, template, growing)
+        _copy(now.memories, template, now.memories, growing)
         grow_all(world.head, world.ints, now.memories, template, world.table, entry)
         _reshape(world, now, growing, template)
         group = growing
@@ -704,7 +712,8 @@ def founders(world, now, piece, k, harm, noise, company):  # type: ignore[no-unt
     entry, total, losses = company.entry, company.total, company.losses
     friends, many = _candidates(world, now, piece, k, harm, noise, company)
     begin(head, ints, memories, template, table, pieces[piece, ENTRY])
-    total[:friends] = 0.0
+    for f in range(friends):
+        total[f] = 0.0
     for axis in range(head.shape[0]):
         row = losses[axis]
         losses_with(head, ints, floats, memories, template, axis, table, entry, friends, row)

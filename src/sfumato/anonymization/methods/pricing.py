@@ -292,23 +292,37 @@ def losses_at(
 @bare
 def losses_with(head, ints, floats, memories, group, axis, table, entries, many, losses):  # type: ignore[no-untyped-def]
     """What a group would lose on an axis if any one of the first so many entries joined it."""
-    if head[axis, KIND] != TREE:
+    at, price, cap = head[axis, SLOT], head[axis, PRICE], floats[head[axis, CAP]]
+    if head[axis, KIND] == SET:
+        values, one = memories[group, at], floats[price]
         for i in range(many):
-            position = table[entries[i], axis]
-            losses[i] = loss_with(head, ints, floats, memories, group, axis, position)
+            position = np.int64(table[entries[i], axis])
+            known = (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1
+            losses[i] = (values - known) * one
         return
-    parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
-    shown, price = memories[group, head[axis, SLOT]], head[axis, PRICE]
-    low, high, loss = ints[first + shown], ints[last + shown], floats[price + shown]
+    loss = _loss_of(head, floats, memories, group, axis)
+    if head[axis, KIND] == TREE:
+        parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
+        shown = memories[group, at]
+        low, high = ints[first + shown], ints[last + shown]
+        for i in range(many):
+            position = np.int64(table[entries[i], axis])
+            losses[i] = loss
+            if position < low or position > high:
+                node = ints[parent + shown]
+                while position < ints[first + node] or position > ints[last + node]:
+                    node = ints[parent + node]
+                losses[i] = floats[price + node]
+        return
+    low, high = memories[group, at], memories[group, at + 1]
+    least, most = floats[price + low], floats[price + high]
     for i in range(many):
         position = np.int64(table[entries[i], axis])
-        if low <= position <= high:
-            losses[i] = loss
-            continue
-        node = ints[parent + shown]
-        while position < ints[first + node] or position > ints[last + node]:
-            node = ints[parent + node]
-        losses[i] = floats[price + node]
+        losses[i] = loss
+        if position < low:
+            losses[i] = min(cap, most - floats[price + position])
+        elif position > high:
+            losses[i] = min(cap, floats[price + position] - least)
 
 
 @bare
