@@ -41,6 +41,7 @@ __all__ = [
     "INPUT_KEY",
     "LARGEST_KEY",
     "appearing",
+    "certificate_path",
     "file_fingerprint",
     "held",
     "keep_only",
@@ -349,10 +350,26 @@ def file_fingerprint(*paths: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
+def certificate_path(output: str | os.PathLike[str]) -> Path:
+    """Where the certificate of an output lies; that of a database's table in this folder.
+
+    Examples
+    --------
+    >>> certificate_path("out/release.parquet").as_posix()
+    'out/release.parquet.certificate.json'
+    >>> certificate_path("postgresql://ada@server/clinic#public.release").as_posix()
+    'public.release.certificate.json'
+    """
+    text = shown(output)
+    if "://" in text:
+        text = re.split("[#/]", text)[-1]
+    return Path(text.rstrip("/") + ".certificate.json")
+
+
 def told_beside(output: str) -> dict[str, Any]:
     """What the certificate beside a release says, as far as it can be read; nothing without one."""
     try:
-        text = Path(f"{output}.certificate.json").read_text(encoding="utf-8")
+        text = certificate_path(output).read_text(encoding="utf-8")
         told = json.loads(text)
     except (OSError, ValueError, RecursionError):
         return {}

@@ -7,6 +7,7 @@ import math
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -569,3 +570,28 @@ def test_zeros_are_one_value_whatever_their_sign(tmp_path):
     release = sf.anonymize(table, qi=["x"], k=3, output=tmp_path / "out.parquet")
     found = compare(tmp_path / "out.parquet", table)
     assert found.non_uniform_entropy == release.utility["non_uniform_entropy"] == 0
+
+
+@pytest.mark.postgres
+def test_rows_of_a_database_are_paired_by_a_key_alone(
+    postgres: Any, postgres_schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have no order: paired in whatever order they come, means would seem to tell nothing."""
+    monkeypatch.chdir(tmp_path)  # where the certificate goes
+    with postgres.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE {postgres_schema}.people AS SELECT i AS visit, (i * 37) % 101 AS age "
+            "FROM generate_series(1, 300) AS i"
+        )
+    place = f"{postgres.url}#{postgres_schema}"
+    asked = {"qi": ["age"], "k": 5, "numbers_as": "mean", "rows_are_people": True}
+    with sf.table(f"{place}.people") as people:
+        release = sf.anonymize(people, output=f"{postgres_schema}.released", **asked)
+        with sf.table(f"{place}.released") as released:
+            with pytest.raises(ParameterError, match="no order of their own"):
+                compare(released, people)
+            # Its columns are those of the certificate, which lies in this folder.
+            cost = compare(released, people, row_key="visit")
+            with pytest.raises(InputError, match="shows the mean of each class"):
+                sf.attack(released, people, on=["age"])
+    assert cost.certainty_penalty == pytest.approx(release.utility["ncp"])

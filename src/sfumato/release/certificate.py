@@ -16,7 +16,6 @@ import datetime as dt
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,11 +30,10 @@ from sfumato.engines.foreign import FOREIGN, check_room
 from sfumato.engines.protocol import asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
-from sfumato.files import unreadable, write_text
+from sfumato.files import certificate_path, unreadable, write_text
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
 from sfumato.tables import Table
-from sfumato.wording import shown
 
 __all__ = [
     "FIELDS",
@@ -77,22 +75,6 @@ _LONGEST = 64 << 20
 """Bytes of a certificate that are read."""
 _LONGEST_NAME = 200
 _AGAIN = "Get it again from where it was made, or release the table again."
-
-
-def certificate_path(output: str | os.PathLike[str]) -> Path:
-    """Where the certificate of an output lies; that of a database's table in this folder.
-
-    Examples
-    --------
-    >>> certificate_path("out/release.parquet").as_posix()
-    'out/release.parquet.certificate.json'
-    >>> certificate_path("postgresql://ada@server/clinic#public.release").as_posix()
-    'public.release.certificate.json'
-    """
-    text = shown(output)
-    if "://" in text:
-        text = re.split("[#/]", text)[-1]
-    return Path(text.rstrip("/") + ".certificate.json")
 
 
 def today() -> dt.date:

@@ -253,14 +253,8 @@ def compare(
     names = _certified(shown, told) if qi is None else list(qi)
     if qi is None and not names:
         names = [name for name in shown.columns if name in before.columns and name != target]
-    if row_key is None and told.get("output", {}).get("sorted"):
-        raise ParameterError(
-            "the rows of the release are sorted by their cells, since several are one person's: "
-            "which of them was which row of the table is not known",
-            where=shown.name,
-            remedy="What it cost was measured when it was made. Rows can be paired only where a "
-            f"published column tells them apart ({spell('row_key', 'visit')}).",
-        )
+    if row_key is None:
+        _refuse_unpaired(shown, before, told)
     _refuse_bounds(names, shown, before)
     _refuse_unparsed([*names, *(pair or ())], before, told)
     _refuse_too_large(before, len(names), budget or Budget())
@@ -286,6 +280,22 @@ def compare(
     both = pair_tables(before, shown, [one, other], key=row_key, kept=kept, hierarchies=trees)
     found = contingency(both, (one, other), _values(before, [one, other]))
     return replace(cost, contingency=found)
+
+
+def _refuse_unpaired(released: Table, original: Table, told: Mapping[str, Any]) -> None:
+    """Refuse rows of which nobody knows which was which."""
+    if told.get("output", {}).get("sorted"):
+        why = "the rows of the release are sorted by their cells, since several are one person's"
+    elif not (released.engine.capabilities.ordered and original.engine.capabilities.ordered):
+        why = "rows of a database or of Spark have no order of their own"
+    else:
+        return
+    raise ParameterError(
+        f"{why}: which of them was which row of the table is not known",
+        where=released.name,
+        remedy="What it cost was measured when it was made. Rows can be paired only where a "
+        f"published column tells them apart ({spell('row_key', 'visit')}).",
+    )
 
 
 def _refuse_too_large(original: Table, columns: int, budget: Budget) -> None:
