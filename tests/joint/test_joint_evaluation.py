@@ -36,7 +36,6 @@ def test_the_lung_experiment_has_the_papers_shape() -> None:
     # More data beats the average single institution (Figures 2 and 4).
     alone = [found.model(name).concordance for name in "ABCD"]
     assert private.concordance > np.mean(alone)
-    assert found.best_single.concordance == max(alone)
     assert all(entry.concordance_sd > 0 for entry in found.models)
     assert found.institutions == {n: int((lung.institution == n).sum()) for n in "ABCD"}
     assert found.to_dict()["models"][0]["model"] == "pooled"

@@ -219,12 +219,12 @@ def fit_exact(
     leak = rehearsed(own, agreement, kind, **settings)
     if not open_anyway and not leak.holds():
         coarser = (
-            rehearsed(own, agreement, kind, **{**settings, "precision": p}) for p in _COARSER
+            p
+            for p in _COARSER
+            if p > precision
+            and rehearsed(own, agreement, kind, **{**settings, "precision": p}).holds()
         )
-        safe = [
-            found.precision for found in coarser if found.precision > precision and found.holds()
-        ]
-        check_opened(leak, min(safe, default=None), where)
+        check_opened(leak, next(coarser, None), where)
     common = {
         "agreement": agreement.hash, "model": kind, "penalty": penalty, "horizon": horizon,
         **settings,

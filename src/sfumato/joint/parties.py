@@ -27,7 +27,7 @@ from typing import Any, NoReturn, Protocol, Self
 
 from sfumato.errors import MissingExtraError, ParameterError, PeerError
 from sfumato.results import Result
-from sfumato.secure.channel import Channel
+from sfumato.secure.channel import Channel, Traffic, printable
 from sfumato.secure.tls import TLS, Address, Door, dial, listening, named
 
 __all__ = [
@@ -124,17 +124,6 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def printable(text: str) -> str:
-    """What another party wrote, fit to be shown.
-
-    Examples
-    --------
-    >>> printable("B\\x1b[2J")
-    'B[2J'
-    """
-    return "".join(letter for letter in text if letter.isprintable())[:200]
-
-
 def _refuse(what: str) -> NoReturn:
     raise PeerError(
         what, where="step `roster`", remedy="Agree on the settings, then start all again."
@@ -166,16 +155,13 @@ class Certificates:
         return private.sign(message, ec.ECDSA(hashes.SHA256()))
 
     def verify(self, name: str, message: bytes, signature: bytes) -> bool:
-        """Whether `name`'s certificate signed the message; unknown names sign nothing."""
+        """Whether `name`'s certificate signed the message, or mine where no other has that name."""
         from cryptography import x509
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
 
-        path = self.others.get(name)
-        if path is None:
-            # My own card comes back in the roster; the sum itself checks it is unchanged.
-            path = self.certificate
+        path = self.others.get(name, self.certificate)  # my own card comes back in the roster
         public = x509.load_pem_x509_certificate(Path(path).read_bytes()).public_key()
         if not isinstance(public, ec.EllipticCurvePublicKey):
             return False
@@ -324,10 +310,9 @@ class Exchange:
             raise ParameterError("the parties' links do not form a star around the coordinator")
         self.name = name
         self.coordinator = coordinator
-        self.rounds = self._lent_rounds = 0
+        self.rounds = 0
         self.encrypted = trust is not None
-        self.bytes_sent = self.bytes_received = 0
-        self.messages_sent = self.messages_received = 0
+        self._traffic = Traffic()  # its rounds are those of lent lines
         self._links = dict(links)
         self._keys = PairKeys()
         self._timeout = max(link.timeout for link in links.values())
@@ -384,12 +369,9 @@ class Exchange:
         assert isinstance(link, Channel)
         before = replace(link.traffic)
         yield link
-        after = link.traffic
-        self._lent_rounds += after.rounds - before.rounds
-        self.bytes_sent += after.bytes_sent - before.bytes_sent
-        self.bytes_received += after.bytes_received - before.bytes_received
-        self.messages_sent += after.messages_sent - before.messages_sent
-        self.messages_received += after.messages_received - before.messages_received
+        for name, value in vars(link.traffic).items():
+            more = value - getattr(before, name)
+            setattr(self._traffic, name, getattr(self._traffic, name) + more)
 
     def finish(self) -> None:
         """Let everybody confirm to everybody that all were told the same, and close all links."""
@@ -419,11 +401,11 @@ class Exchange:
             name=self.name,
             coordinator=self.coordinator,
             parties=self.parties,
-            rounds=self.rounds + self._lent_rounds,
-            messages_sent=self.messages_sent,
-            messages_received=self.messages_received,
-            bytes_sent=self.bytes_sent,
-            bytes_received=self.bytes_received,
+            rounds=self.rounds + self._traffic.rounds,
+            messages_sent=self._traffic.messages_sent,
+            messages_received=self._traffic.messages_received,
+            bytes_sent=self._traffic.bytes_sent,
+            bytes_received=self._traffic.bytes_received,
             opened=dict(opened),
             encrypted=self.encrypted,
         )
@@ -510,13 +492,13 @@ class Exchange:
 
     def _send(self, other: str, step: str, message: bytes) -> None:
         self._links[other].send(f"{step} {self.rounds}", message)
-        self.messages_sent += 1
-        self.bytes_sent += len(message)
+        self._traffic.messages_sent += 1
+        self._traffic.bytes_sent += len(message)
 
     def _receive(self, other: str, step: str, limit: int) -> bytearray:
         message = self._links[other].receive_at_most(f"{step} {self.rounds}", limit)
-        self.messages_received += 1
-        self.bytes_received += len(message)
+        self._traffic.messages_received += 1
+        self._traffic.bytes_received += len(message)
         return message
 
 

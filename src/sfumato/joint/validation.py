@@ -330,12 +330,6 @@ class Evaluation(Result):
         """The private model with the largest m̄."""
         return max((m for m in self.models if m.dimensions), key=lambda m: m.dimensions or 0)
 
-    @property
-    def best_single(self) -> ModelScore:
-        """The institution whose own Cox model has the highest concordance."""
-        alone = [m for m in self.models if m.dimensions is None and m.model != "pooled"]
-        return max(alone, key=lambda m: m.concordance)
-
 
 def evaluate(
     encoded: Encoded,

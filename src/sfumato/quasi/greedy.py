@@ -25,6 +25,7 @@ __all__ = [
     "column_weights",
     "greedy",
     "histogram",
+    "pairs_within_entries",
     "whole_weights",
     "without_redundant",
 ]
@@ -143,7 +144,7 @@ def greedy(
     budget = budget or Budget()
     arrays: list[CodeArray] = list(codes.arrays)
     cardinalities = codes.cardinalities
-    fixed = _pairs_within_entries(codes)
+    fixed = pairs_within_entries(codes)
     partition = kernels.whole(codes.entries, codes.counts)
     path: list[int] = []
     left: list[int] = []
@@ -213,7 +214,7 @@ def without_redundant(
     return tuple(kept)
 
 
-def _pairs_within_entries(codes: Codes) -> int:
+def pairs_within_entries(codes: Codes) -> int:
     """Pairs of rows that no column tells apart because they are one entry."""
     if codes.counts is None:
         return 0

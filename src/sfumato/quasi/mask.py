@@ -28,7 +28,7 @@ from sfumato.columns.persons import (
 from sfumato.engines.protocol import Codes
 from sfumato.engines.recoding import Recoding
 from sfumato.errors import BudgetError, InputError, ParameterError, did_you_mean, spell
-from sfumato.quasi.greedy import column_weights, whole_weights
+from sfumato.quasi.greedy import column_weights, pairs_within_entries, whole_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
 from sfumato.quasi.measure import measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, PersonSeparation, require_separation
@@ -92,10 +92,7 @@ class SeparationCount:
         self.codes = codes
         self.total = codes.rows * (codes.rows - 1) // 2
         self.limit = allowed(beta, self.total)
-        self._within = 0
-        if codes.counts is not None:
-            counts = codes.counts.astype(object)
-            self._within = int((counts * (counts - 1) // 2).sum())
+        self._within = pairs_within_entries(codes)
 
     def start(self) -> kernels.Partition:
         return kernels.whole(self.codes.entries, self.codes.counts)

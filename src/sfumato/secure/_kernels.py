@@ -598,10 +598,11 @@ def vector_receive(chosen, choice, message, share):  # type: ignore[no-untyped-d
     vectors = len(share)
     size = width // vectors
     for i in range(n):
+        chose = _ZERO - np.uint64(choice[i])
         for v in range(vectors):
             value = _ZERO
             other = _ZERO
             for b in range(size):
                 value |= np.uint64(chosen[i, v * size + b]) << np.uint64(8 * b)
                 other |= np.uint64(message[i, v * size + b]) << np.uint64(8 * b)
-            share[v] += value + (other if choice[i] else _ZERO)
+            share[v] += value + (other & chose)

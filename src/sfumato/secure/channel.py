@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, PeerError
 
-__all__ = ["FIRST_BYTES", "LARGEST_MESSAGE", "Channel", "Traffic", "opens_session"]
+__all__ = ["FIRST_BYTES", "LARGEST_MESSAGE", "Channel", "Traffic", "opens_session", "printable"]
 
 _HEADER = struct.Struct(">4sI8s")
 FIRST_BYTES = _HEADER.size
@@ -71,6 +71,17 @@ def opens_session(first: bytes) -> bool:
         return False
     kind, _, tag = _HEADER.unpack(first[:FIRST_BYTES])
     return bool(kind == _DATA and tag == _tag(b"", "greeting", 0))
+
+
+def printable(text: str) -> str:
+    """What another party wrote, fit to be shown.
+
+    Examples
+    --------
+    >>> printable("B\\x1b[2J")
+    'B[2J'
+    """
+    return "".join(letter for letter in text if letter.isprintable())[:_LARGEST_REASON]
 
 
 class Channel:
@@ -212,8 +223,7 @@ class Channel:
         reason = ""
         if length <= _LARGEST_REASON:
             raw = self._take(length, step, time.monotonic() + self.timeout)
-            text = raw.decode("utf-8", "replace")
-            reason = ": " + "".join(c for c in text if c.isprintable()) if text else ""
+            reason = f": {printable(raw.decode('utf-8', 'replace'))}" if raw else ""
         self.close()
         raise PeerError(
             f"the other party stopped{reason}",
@@ -248,8 +258,7 @@ class Channel:
         kind, length, _ = _HEADER.unpack(self._inbox[: _HEADER.size])
         if kind != _STOPPED or length > _LARGEST_REASON:
             return ""
-        text = self._inbox[_HEADER.size : _HEADER.size + length].decode("utf-8", "replace")
-        return "".join(c for c in text if c.isprintable())
+        return printable(self._inbox[_HEADER.size :][:length].decode("utf-8", "replace"))
 
     def _push(self, view: memoryview, step: str, deadline: float) -> None:
         self._inside = True

@@ -36,7 +36,7 @@ from typing import (
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PeerError
 from sfumato.results import Result
-from sfumato.secure.channel import Channel
+from sfumato.secure.channel import Channel, printable
 from sfumato.secure.tls import TLS, Address, accept, dial
 
 if TYPE_CHECKING:
@@ -482,8 +482,7 @@ def _differences(mine: dict[str, Any], theirs: Any) -> list[str]:
         return [*found, "the other side sent no parameters"]
     names = sorted(name for name in {*here, *map(str, there)} if here.get(name) != there.get(name))
     if names:
-        shown = "".join(c for c in ", ".join(names) if c.isprintable())[:200]
-        found.append(f"parameters differ: {shown}")
+        found.append(f"parameters differ: {printable(', '.join(names))[:200]}")
     nonce = theirs.get("nonce")
     if not isinstance(nonce, str) or len(nonce) != 64 or nonce == mine["nonce"]:
         found.append("the other side sent no fresh nonce")
