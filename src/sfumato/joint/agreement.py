@@ -293,8 +293,6 @@ class Agreement:
                     "max": float(column.high),
                     "step": float(column.step),
                 }
-                if column.missing is not None:
-                    plain["missing"] = float(column.missing)
             else:
                 plain = {
                     "name": column.name,
@@ -302,8 +300,8 @@ class Agreement:
                     "values": list(column.categories),
                     "ordered": column.ordered,
                 }
-                if column.missing is not None:
-                    plain["missing"] = column.missing
+            if column.missing is not None:
+                plain["missing"] = _number(column.missing)
             columns.append(plain)
         # Numbers as floats, so that 730 and 730.0 in a file have the same hash.
         outcome = {k: _number(v) for k, v in vars(self.outcome).items() if v is not None}
@@ -429,16 +427,10 @@ def _column(entry: dict[str, Any]) -> Column:
             raise ParameterError(
                 f"`{key}` is not known. {did_you_mean(key, known[kind])}", where=where
             )
-    if kind == "number":
-        missing = entry.get("missing")
-        return Number(
-            name,
-            float(entry["min"]),
-            float(entry["max"]),
-            float(entry["step"]),
-            None if missing is None else float(missing),
-        )
     missing = entry.get("missing")
+    if kind == "number":
+        low, high, step = (float(entry[bound]) for bound in ("min", "max", "step"))
+        return Number(name, low, high, step, None if missing is None else float(missing))
     return Category(
         name,
         tuple(_text(value) for value in entry["values"]),

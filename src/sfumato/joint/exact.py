@@ -202,8 +202,8 @@ def fit_exact(
         )
     table = local_rows(rows, agreement)
     own = rows_to_fit(
-        table, agreement, kind, weight=weight, penalty=penalty, horizon=horizon,
-        stratified=stratified, where=where,
+        table, agreement, kind, penalty=penalty, horizon=horizon, stratified=stratified,
+        where=where,
     )  # fmt: skip
 
     settings: dict[str, Any] = {

@@ -379,7 +379,6 @@ def rows_to_fit(
     agreement: Agreement,
     kind: Literal["cox", "svm", "logistic"],
     *,
-    weight: float = 1.0,
     penalty: float | None = None,
     horizon: float | None = None,
     stratified: bool = False,
@@ -404,8 +403,6 @@ def rows_to_fit(
     [[0.25, 0.0], [0.5, 1.0]]
     """
     require_rows(table.num_rows, where)
-    if not (weight > 0 and np.isfinite(weight)):
-        raise ParameterError("the weight must be a positive number")
     encoded = encode(table, agreement, where=where)
     x, likely = encoded.matrix, _guessed(encoded, agreement)
     time, event = encode_outcome(table, agreement, where=where)

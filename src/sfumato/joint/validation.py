@@ -15,8 +15,10 @@ on rows of which survival beyond the horizon is known; Cox models learn from all
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -169,7 +171,7 @@ def cross_validate(
                 scores.append(auc(event[test], plane.score(x[test])))
         except InputError:  # a fold without an event, or of one class
             continue
-    return float(np.mean(scores)) if scores else float("nan")
+    return float(np.mean(scores)) if scores else math.nan
 
 
 def choose_penalty(
@@ -261,7 +263,7 @@ def read_seed_scores(path: str | Path, agreement: str) -> SeedScores:
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
         scores = {
-            str(name): float("nan") if value is None else float(value)
+            str(name): math.nan if value is None else float(value)
             for name, value in plain["scores"].items()
         }
         found = SeedScores(str(plain["agreement"]), int(plain["rows"]), scores)
@@ -527,26 +529,21 @@ class _Judge:
         self, x: Floats, rows: NDArray[np.int64], unseen: Floats, test: NDArray[np.int64]
     ) -> tuple[float, float, float]:
         told, asked = self.known[rows], self.known[test]
-
-        def classify() -> tuple[float, ...]:
+        svm = cox = order = math.nan
+        with contextlib.suppress(InputError):  # one class among few training rows
             lived = self.lived[rows[told]]
-            ridge = self._penalty(x[told], (None, lived))
-            plane = fit_svm(x[told], lived, nu=1.0 / ridge)
-            return (auc(self.lived[test[asked]], plane.score(unseen[asked])),)
-
-        def hazards() -> tuple[float, ...]:
-            time, event = self.time[rows], self.event[rows]
-            ridge = self._penalty(x, (time, event))
-            risk = fit_cox(x, time, event, penalty=ridge).risk(unseen)
-            return (
+            plane = fit_svm(x[told], lived, nu=1.0 / self._penalty(x[told], (None, lived)))
+            svm = auc(self.lived[test[asked]], plane.score(unseen[asked]))
+        with contextlib.suppress(InputError):  # no event among them
+            outcome = self.time[rows], self.event[rows]
+            risk = fit_cox(x, *outcome, penalty=self._penalty(x, outcome)).risk(unseen)
+            cox, order = (
                 auc(self.lived[test[asked]], -risk[asked]),
                 concordance(self.time[test], self.event[test], risk),
             )
-
-        (svm,), (cox, order) = _or_nan(classify, 1), _or_nan(hazards, 2)
         return svm, cox, order
 
-    def _penalty(self, x: Floats, outcome: tuple[Floats | None, NDArray[np.bool_]]) -> float:
+    def _penalty(self, x: Floats, outcome: Outcomes) -> float:
         return choose_penalty(x, outcome) if self.penalty is None else self.penalty
 
 
@@ -557,31 +554,14 @@ def _published(
     return round_to(project(own.matrix, agreement), step)
 
 
-def _or_nan(work: Callable[[], tuple[float, ...]], size: int) -> tuple[float, ...]:
-    try:
-        return work()
-    except InputError:  # one class or no event among a small institution's training rows
-        return (float("nan"),) * size
-
-
 def _summary(name: str, size: int | None, runs: Floats) -> ModelScore:
     fitted = ~np.isnan(runs)
     count = np.maximum(fitted.sum(axis=0), 1)
     mean = np.where(fitted, runs, 0.0).sum(axis=0) / count
     spread = np.sqrt((np.where(fitted, runs - mean, 0.0) ** 2).sum(axis=0) / count)
     mean = np.where(fitted.any(axis=0), mean, np.nan)
-    return ModelScore(
-        name,
-        size,
-        float(mean[0]),
-        float(spread[0]),
-        float(mean[1]),
-        float(spread[1]),
-        float(mean[2]),
-        float(spread[2]),
-        int(fitted.all(axis=1).sum()),
-        runs,
-    )
+    svm, cox, order = zip(mean.tolist(), spread.tolist(), strict=True)
+    return ModelScore(name, size, *svm, *cox, *order, int(fitted.all(axis=1).sum()), runs)
 
 
 def _few_concordant_pairs(
