@@ -95,6 +95,17 @@ def test_a_mask_of_persons_rounds_beta_down() -> None:
         assert release.details["published"] == published
 
 
+def test_a_mask_tells_of_persons_written_in_several_ways() -> None:
+    ward = [0, 0, 0, 1]
+    for who, said in ((["ann", "Ann", "bob", "eve"], 1), (["ann", "ann", "bob", "eve"], 0)):
+        table = pa.table({"who": who, "ward": ward})
+        release = sf.mask(table, measure="separation", beta=0.9, person="who")
+        assert (
+            sum("2 values of `who` differ from others only in" in w for w in release.warnings)
+            == said
+        )
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_ratio_is_about_pairs_of_different_persons(seed: int) -> None:
     table = table_of(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.columns import profile as looking
-from sfumato.columns.profile import find_twins, profile
+from sfumato.columns.profile import equivalents, find_twins, profile
 
 
 def twins_of(table: pa.Table):
@@ -51,6 +52,20 @@ def test_nearly_twins_that_only_a_sample_confuses(monkeypatch):
     b = [0, 1] * 4999 + [1, 0]
     assert twins_of(pa.table({"a": a, "b": b})) == ()
     assert twins_of(pa.table({"a": a, "b": a})) == (("a", "b"),)
+
+
+def test_rows_of_a_sample_need_not_hold_all_values():
+    a = [0, 0, 1, 1, 2]
+    codes = sf.table(pa.table({"a": a, "b": [5 - c for c in a], "c": [0, 1, 1, 1, 1]})).codes()
+    assert equivalents(codes) == {0: (1,)}
+    assert equivalents(codes.take(np.arange(4))) == {0: (1,)}
+
+
+def test_twins_that_are_constant_in_the_sample_are_found(monkeypatch):
+    monkeypatch.setattr(looking, "ROWS_AT_HAND", 5)
+    rare = [0] * 9_999 + [1]
+    table = pa.table({"a": rare, "x": [0] * 9_998 + [1, 1], "b": [str(c) for c in rare]})
+    assert twins_of(table) == (("a", "b"),)
 
 
 def test_keys_and_constants_are_no_twins():

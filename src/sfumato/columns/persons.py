@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.columns.content import FEW, ColumnFacts, meaning_of, words_of
-from sfumato.columns.profile import Profile
+from sfumato.columns.profile import Profile, classes_together
 from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
 from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import BATCH_ROWS, BLANKS, SPELLINGS, CodeArray, Codes, Spelling
 from sfumato.errors import ColumnError, TooManyClassesError, spell
 from sfumato.hierarchy.labels import as_text
-from sfumato.kernels import class_ids
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.tables.celltypes import MISSING_WORDS
@@ -618,9 +617,8 @@ def _decides(
     """Whether every value of a column has one value of another, and not only for lack of rows."""
     pair = (facts.name, other)
     codes = look.sample.select(pair)
-    together = class_ids(codes.arrays, codes.cardinalities, entries=codes.entries, ordered=False)[1]
     seen = len(np.unique(codes.arrays[0]))
-    if together != seen or (not look.whole and codes.entries - seen < EVIDENCE):
+    if classes_together(codes) != seen or (not look.whole and codes.entries - seen < EVIDENCE):
         return False
     if opened is None or look.whole:
         return True
@@ -679,7 +677,7 @@ def names_of_persons(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Columns that name persons by their names, cells or beside the persons' own, with reasons.
 
-    And what is to be said of what was not looked at.
+    And what is to be said of persons who may be one, and of what was not looked at.
     """
     found = naming_columns(opened, columns, seed=seed, budget=budget)
     why = {name: role.why for name, role in found.items() if named_by(role)}
@@ -692,6 +690,7 @@ def names_of_persons(
     if persons is None:
         told.append(not_compared(person))
     else:
+        told += alike_persons(persons, person)
         same, perhaps = numbers_of_persons(opened, rest, persons, seed)
         why |= dict.fromkeys(same, f"its values are persons of `{person}`")
     rest = [name for name in rest if name not in why]

@@ -10,10 +10,11 @@ answer twice, so only the first of them is used in a search.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from sfumato.tables.open import refuse_too_wide
 __all__ = [
     "Profile",
     "cells_of",
+    "classes_together",
     "equivalents",
     "expanded",
     "find_twins",
@@ -37,6 +39,8 @@ __all__ = [
     "profile",
 ]
 
+
+Item = TypeVar("Item")
 
 ROWS_AT_HAND = 250_000
 """Rows looked at closely in this process, the same ones in memory and in DuckDB."""
@@ -159,48 +163,39 @@ def find_twins(table: Table, look: Profile, budget: Budget) -> tuple[tuple[str, 
     Columns with one value and keys are left out: all of them are trivially alike. Every group is
     exact: the sample only spares counting pairs that already differ there.
     """
-    by_shape: dict[tuple[int, int], list[ColumnFacts]] = {}
-    for facts in look.facts:
-        if not facts.is_constant and not facts.is_key:
-            by_shape.setdefault((facts.classes, facts.unique_rows), []).append(facts)
-    groups = []
-    for alike in by_shape.values():
-        groups.extend(_groups(table, look, alike, budget))
-    order = {name: at for at, name in enumerate(table.columns)}
-    return tuple(sorted(groups, key=lambda group: order[group[0]]))
+    facts = {one.name: one for one in look.facts if not one.is_constant and not one.is_key}
+
+    def twins(one: ColumnFacts, other: ColumnFacts) -> bool:
+        if (one.classes, one.unique_rows) != (other.classes, other.unique_rows):
+            return False
+        pair = (one.name, other.name)
+        return look.whole or table.class_sizes(pair, budget).classes == one.classes
+
+    found = []
+    names = list(facts)
+    for first, others in equivalents(look.sample.select(names)).items():
+        found += grouped([facts[names[at]] for at in (first, *others)], twins)
+    found.sort(key=lambda group: names.index(group[0].name))
+    return tuple(tuple(one.name for one in group) for group in found)
 
 
-def _groups(
-    table: Table, look: Profile, alike: Sequence[ColumnFacts], budget: Budget
-) -> list[tuple[str, ...]]:
-    """Being twins is an equivalence, so each column is compared with one member of each group."""
-    groups: list[list[ColumnFacts]] = []
-    for facts in alike:
+def grouped(items: Iterable[Item], alike: Callable[[Item, Item], bool]) -> list[list[Item]]:
+    """Groups of several that are alike; each item is compared with one member of each group."""
+    groups: list[list[Item]] = []
+    for item in items:
         for group in groups:
-            if _decide_each_other(table, look, group[0], facts, budget):
-                group.append(facts)
+            if alike(group[0], item):
+                group.append(item)
                 break
         else:
-            groups.append([facts])
-    return [tuple(facts.name for facts in group) for group in groups if len(group) > 1]
+            groups.append([item])
+    return [group for group in groups if len(group) > 1]
 
 
-def _decide_each_other(
-    table: Table, look: Profile, one: ColumnFacts, other: ColumnFacts, budget: Budget
-) -> bool:
-    pair = (one.name, other.name)
-    codes = look.sample.select(pair)
-    seen = [_classes(codes.select([name]).arrays[0], len(codes.values_of(name))) for name in pair]
-    _, together = kernels.class_ids(
-        codes.arrays, codes.cardinalities, entries=codes.entries, ordered=False
-    )
-    if not seen[0] == seen[1] == together:
-        return False
-    return look.whole or table.class_sizes(pair, budget).classes == one.classes
-
-
-def _classes(codes: object, cardinality: int) -> int:
-    return int((kernels.group_sums(codes, cardinality) > 0).sum())  # type: ignore[arg-type]
+def classes_together(codes: Codes) -> int:
+    """How many classes the columns make together."""
+    arrays, sizes = codes.arrays, codes.cardinalities
+    return int(kernels.class_ids(arrays, sizes, entries=codes.entries, ordered=False)[1])
 
 
 LOOKED_AT = 512
@@ -210,46 +205,39 @@ LOOKED_AT = 512
 def equivalents(codes: Codes) -> Mapping[int, tuple[int, ...]]:
     """For each column that stands for others, those others; two classes of columns never meet.
 
-    Columns decide each other if they make as many classes together as alone.
+    Columns decide each other if they make as many classes together as alone. Values that no entry
+    has, as there are in samples, do not matter.
     """
-    alike: dict[bytes, list[int]] = {}
+    looks: dict[bytes, list[int]] = {}
     for column, cardinality in enumerate(codes.cardinalities):
         if cardinality > 1:
-            alike.setdefault(_look(codes, column), []).append(column)
-    groups: list[list[int]] = []
-    for columns in alike.values():
-        sizes: dict[bytes, list[list[int]]] = {}
+            looks.setdefault(_look(codes, column), []).append(column)
+    shapes: dict[tuple[bytes, bytes], list[int]] = {}
+    for look, columns in looks.items():
         for column in columns if len(columns) > 1 else ():
-            for group in (same := sizes.setdefault(_class_sizes(codes, column), [])):
-                if _alike(codes, group[0], column):
-                    group.append(column)
-                    break
-            else:
-                same.append([column])
-        groups += [group for same in sizes.values() for group in same if len(group) > 1]
+            shapes.setdefault((look, _class_sizes(codes, column)), []).append(column)
+    groups: list[list[int]] = []
+    for (_, sizes), columns in shapes.items():
+        classes = len(sizes) // 8  # eight bytes for each
+        groups += grouped(columns, partial(_alike, codes, classes))
     return {group[0]: tuple(group[1:]) for group in sorted(groups)}
+
+
+def _alike(codes: Codes, classes: int, one: int, other: int) -> bool:
+    return classes_together(codes.select([codes.columns[at] for at in (one, other)])) == classes
 
 
 def _look(codes: Codes, column: int) -> bytes:
     """Some rows of a column, values numbered as they appear: the same for columns alike."""
     some = codes.arrays[column][:: max(1, codes.entries // LOOKED_AT)]
     _, first, at = np.unique(some, return_index=True, return_inverse=True)
-    numbered = np.argsort(np.argsort(first))[at]
-    return bytes(numbered.astype(np.uint32)) + str(codes.cardinalities[column]).encode()
+    return bytes(np.argsort(np.argsort(first))[at].astype(np.uint32))
 
 
 def _class_sizes(codes: Codes, column: int) -> bytes:
     """How often the values of a column occur, in ascending order: the same for columns alike."""
-    return bytes(np.sort(kernels.group_sums(codes.arrays[column], codes.cardinalities[column])))
-
-
-def _alike(codes: Codes, one: int, other: int) -> bool:
-    _, together = kernels.class_ids(
-        [codes.arrays[one], codes.arrays[other]],
-        [codes.cardinalities[one], codes.cardinalities[other]],
-        ordered=False,
-    )
-    return together == codes.cardinalities[one]
+    sizes = kernels.group_sums(codes.arrays[column], codes.cardinalities[column])
+    return bytes(np.sort(sizes[sizes > 0]).astype(np.int64))
 
 
 def expanded(

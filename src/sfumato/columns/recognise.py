@@ -41,7 +41,7 @@ from sfumato.columns.content import (
     words_in,
     words_of,
 )
-from sfumato.columns.profile import Profile, cells_of, equivalents
+from sfumato.columns.profile import Profile, cells_of, classes_together, equivalents
 from sfumato.columns.vocabulary import WEIGHT, Meaning, Role
 from sfumato.results import Result
 
@@ -592,6 +592,8 @@ def _read_twins(look: Profile, found: dict[str, Recognised]) -> None:
     sample = look.sample
     for first, others in equivalents(sample).items():
         group = [sample.columns[at] for at in (first, *others)]
+        if classes_together(sample.select(group[:1])) < 2:
+            continue  # which says nothing of rows that are not in the sample
         known = [name for name in group if found[name].confidence >= SURE]
         best = max(known, key=lambda name: found[name].confidence, default=None)
         if best is None or found[best].role not in ("sensitive", "quasi-identifier"):

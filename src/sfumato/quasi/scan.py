@@ -28,7 +28,14 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.content import ColumnFacts, looks_coded
 from sfumato.columns.persons import person_columns, require_person
-from sfumato.columns.profile import Profile, cells_of, find_twins, positions, profile
+from sfumato.columns.profile import (
+    Profile,
+    cells_of,
+    classes_together,
+    find_twins,
+    positions,
+    profile,
+)
 from sfumato.columns.recognise import SURE, Recognised, recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes
@@ -798,10 +805,7 @@ def _decides(look: Profile, one: str, other: str) -> bool:
     classes = {facts.name: facts.classes for facts in look.facts}
     if classes[one] <= classes[other] or classes[one] > 0.1 * max(pair.entries, 1):
         return False
-    _, together = kernels.class_ids(
-        pair.arrays, pair.cardinalities, entries=pair.entries, ordered=False
-    )
-    return together == len(np.unique(pair.arrays[0]))
+    return classes_together(pair) == len(np.unique(pair.arrays[0]))
 
 
 def _duplicates(
