@@ -7,8 +7,8 @@ seeing one of them (`secret_sharing`, `hidden_newton`). No total by time is ever
 difference of two neighbouring ones is what those who left in between look like.
 
 What is opened: how many rows there are, how many died at each time of the agreed grid, the steps,
-and the cumulative hazard at up to 32 times between which ten or more people died, to some ten
-binary digits.
+and the cumulative hazard at up to 33 times (the horizon and the last death among them), with ten or
+more deaths between any two, to some ten binary digits.
 
 *Stratified* Cox lets every institution keep a baseline hazard of its own. Risk sets then never
 reach across institutions: nothing is opened by time, and each step needs one total of p + p(p+1)/2
