@@ -210,9 +210,9 @@ def test_a_preview_in_the_browser(bench: Running, page: Page) -> None:
     page.get_by_role("button", name="Open euro.csv").click()
     at(page, "What may others know?")
     page.get_by_role("link", name="how the file is read").click()
-    at(page, "Is it read as it is meant?")
+    at(page, "Is it read as intended?")
     page.get_by_label("Read gesehen as").select_option("date:dmy")
-    page.get_by_role("button", name="Read it so").click()
+    page.get_by_role("button", name="Read it this way").click()
     row = page.locator("tr", has=page.get_by_role("rowheader", name="gesehen"))
     expect(row.locator("td").first).to_have_text("date")
     page.get_by_role("button", name="Show rows").click()
@@ -243,7 +243,7 @@ def test_configure_says_which_columns_stay_text(tmp_path: Path) -> None:
         (project,) = bench.workbench.projects.values()
         base = f"/p/{project.number}"
         form = bench.get(f"{base}/import").text
-        assert form.index(">Read it so<") > form.index('aria-label="Read born as"')
+        assert form.index(">Read it this way<") > form.index('aria-label="Read born as"')
         asked = {"text": 1, "header": 1, "unparsed": "stop", "parse-0": "number:comma",
                  "parse-2": "date:dmy", "parse-3": "number:comma"}  # fmt: skip
         bench.follow(bench.post(f"{base}/import", **asked))

@@ -372,8 +372,7 @@ def _columns(release: Release) -> Table:
     kept = [n for n, action in release.column_actions.items() if action == "kept"]
     others = [name for name in kept if name not in losses]
     if others:
-        noun = "other column" if len(others) == 1 else "other columns"
-        table.add_row(f"{len(others)} {noun}", "kept", "", "")
+        table.add_row(counted(len(others), "other column"), "kept", "", "")
     return table
 
 
@@ -410,8 +409,8 @@ def _figures(release: Release) -> RenderableType:
     told |= _of_the_method(release)
     asked = cost.get("queries")
     if asked and asked["answered"]:
-        noun = "query" if asked["answered"] == 1 else "queries"
-        told[f"{asked['answered']:,} {noun}, relative error"] = (
+        queries = counted(asked["answered"], "query", many="queries")
+        told[f"{queries}, relative error"] = (
             f"{asked['mean_relative_error']:.1%} on average, "
             f"{asked['median_relative_error']:.1%} median"
         )

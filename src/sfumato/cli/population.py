@@ -197,7 +197,7 @@ def _sets(found: PopulationReport) -> RenderableType:
     which = "No set of these columns"
     if found.sets:
         more = "" if found.complete else "More than "
-        which = f"{more}{len(found.sets)} minimal column set{'s' if len(found.sets) > 1 else ''}"
+        which = f"{more}{counted(len(found.sets), 'minimal column set')}"
     if everybody:
         verb = "make" if len(found.sets) > 1 else "makes"
         return Group(table, "", f"{which} {verb} at least {found.alpha:.0%} of the people unique.")

@@ -59,7 +59,7 @@ class Kept:
     reading: Reading
     """How the file was read."""
     utility: Mapping[str, Any] = field(default_factory=dict)
-    actions: Mapping[str, str] = field(default_factory=dict)
+    column_actions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     persons: Mapping[str, Any] = field(default_factory=dict)
     risk: Risk | None = None
@@ -90,7 +90,7 @@ class Kept:
         return replace(
             release,
             utility=self.utility,
-            column_actions=self.actions or release.column_actions,
+            column_actions=self.column_actions or release.column_actions,
             # What is counted again on the release may know less, such as which are pseudonyms.
             warnings=(*self.warnings, *(one for one in now if not _is_counted(one))),
             details={**release.details, **counted},
@@ -99,16 +99,10 @@ class Kept:
 
     def save(self, home: Path, name: str, output: str) -> None:
         """Keep it beside the certificate of a release."""
-        told = {
+        told = {part.name: plain(getattr(self, part.name)) for part in fields(self)}
+        told |= {
             "certificate": digest_of(home, output),
             "reading": self.reading.said(),
-            "utility": plain(self.utility),
-            "column_actions": dict(self.actions),
-            "warnings": list(self.warnings),
-            "persons": plain(self.persons),
-            "risk": None if self.risk is None else plain(self.risk.to_dict()),
-            "k": self.k,
-            "settings": self.settings,
             "size": size_of(home / output),
         }
         write_text(home / f"{name}.made.json", json.dumps(told, indent=1) + "\n")

@@ -317,7 +317,7 @@ def _blurred(choices: Choices, name: str, ordered: bool) -> str:
     if choices.method == "cells":
         return "starred"
     if own is not None:
-        limits = f", {len(own.marks)} limit{'s' * (len(own.marks) > 1)}" if own.marks else ""
+        limits = f", {counted(len(own.marks), 'limit')}" if own.marks else ""
         return f"blurred by own tree{limits}"
     if choices.infers_trees:
         return "blurred by inferred tree"

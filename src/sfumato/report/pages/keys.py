@@ -39,26 +39,24 @@ def _goal(goal: Mapping[str, Any], told: str = "rows") -> str:
 def key_summary(found: Key) -> Page:
     """What is said of a smallest key first."""
     m = found.measures
-    size = "column" if found.size == 1 else "columns"
     least = "smaller" if found.weight == found.size else "cheaper"
     proven = f" No {least} set does." if found.proven_minimum else ""
     if not found.columns:
         verdict = "No columns are needed: the rows do not differ, or there are none."
     elif found.goal.get("met") is False and m is not None:
         measure = str(found.goal["measure"])
-        enough = f"{found.size} {size} {'was' if found.size == 1 else 'were'} enough"
+        enough = counted(found.size, "column", does="were enough for the sample")
+        reach = "reaches" if found.size == 1 else "reach"
         verdict = (
-            f"{enough} for the sample, but on all rows {phrase(found.columns)} reach a "
+            f"{enough}, but on all rows {phrase(found.columns)} {reach} a "
             f"{measure} ratio of {getattr(m, measure):.6g}, not {found.goal['at_least']:g}."
         )
     elif found.is_key:
-        tell = "tells" if found.size == 1 else "tell"
-        verdict = f"{found.size} {size} {tell} everybody apart: {phrase(found.columns)}.{proven}"
+        apart = counted(found.size, "column", does="tell everybody apart")
+        verdict = f"{apart}: {phrase(found.columns)}.{proven}"
     else:
-        are = "is" if found.size == 1 else "are"
-        verdict = f"{found.size} {size} {are} enough to {_goal(found.goal)}: " + (
-            f"{phrase(found.columns)}.{proven}"
-        )
+        enough = counted(found.size, "column", does=f"are enough to {_goal(found.goal)}")
+        verdict = f"{enough}: {phrase(found.columns)}.{proven}"
     facts = [("columns", f"{found.size}")]
     if m is not None:
         facts += [("stand alone", f"{m.unique_rows:,}"), ("rows", f"{m.rows:,}"),
@@ -159,8 +157,8 @@ def minimal_keys_summary(found: MinimalKeys) -> Page:
         least = min(sizes)
         verdict = (
             f"{len(found.keys):,} minimal sets of columns {goal}; the smallest "
-            f"{'has' if sizes[least] == 1 else 'have'} {least} "
-            f"{'column' if least == 1 else 'columns'}, such as {phrase(found.keys[0])}."
+            f"{'has' if sizes[least] == 1 else 'have'} {counted(least, 'column')}, such as "
+            f"{phrase(found.keys[0])}."
         )
         if len(found.keys) == 1:
             verdict = f"One minimal set was found to {goal}: {phrase(found.keys[0])}."
@@ -325,10 +323,7 @@ def uniques_page(found: Uniques) -> Page:
     """The page of risky rows; no row is named."""
     if not found.rows:
         return uniques_summary(found)
-    reached = {
-        "1 column" if at == 1 else f"{at} columns": _exposed_by(found, at)
-        for at in range(1, found.max_size + 1)
-    }
+    reached = {counted(at, "column"): _exposed_by(found, at) for at in range(1, found.max_size + 1)}
     who = "rows" if found.fewest is None else unit_of("person", 2)
     strongest = dict(sorted(found.columns.items(), key=lambda item: -item[1])[:40])
     figures = [

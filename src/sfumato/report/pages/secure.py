@@ -16,7 +16,7 @@ from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.secure.bayes import BayesNet
 from sfumato.secure.decision_tree import DecisionTree, Split
 from sfumato.secure.session import SessionReport
-from sfumato.wording import amount, phrase, sentence
+from sfumato.wording import amount, counted, phrase, sentence
 
 __all__ = [
     "net_page",
@@ -102,7 +102,7 @@ def session_sections(found: SessionReport) -> list[Section]:
 
 
 def _sent(size: int, messages: int) -> str:
-    return f"{amount(size)} in {messages:,} {'message' if messages == 1 else 'messages'}"
+    return f"{amount(size)} in {counted(messages, 'message')}"
 
 
 def tree_summary(found: DecisionTree) -> Page:
@@ -110,9 +110,8 @@ def tree_summary(found: DecisionTree) -> Page:
     plain = found.simplified()
     asked = _asked(plain)
     verdict = (
-        f"The tree tells {found.target} by {plain.splits:,} "
-        f"{'question' if plain.splits == 1 else 'questions'}, at most {plain.depth} in a row; "
-        f"it begins with {_first(plain)}."
+        f"The tree tells {found.target} by {counted(plain.splits, 'question')}, at most "
+        f"{plain.depth} in a row; it begins with {_first(plain)}."
         if plain.splits
         else f"No column helps to tell {found.target}."
     )
@@ -176,8 +175,7 @@ def net_summary(found: BayesNet) -> Page:
     """What is said of a net first."""
     arrows = len(found.arrows)
     verdict = (
-        f"{arrows:,} direct {'dependence' if arrows == 1 else 'dependences'} among "
-        f"{len(found.order):,} columns."
+        f"{counted(arrows, 'direct dependence')} among {counted(len(found.order), 'column')}."
         if arrows
         else "No column depends on another."
     )
