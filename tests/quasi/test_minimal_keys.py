@@ -88,6 +88,14 @@ def test_minimal_beta_sets_equal_brute_force(method, drawn, measure, tenths):
     assert as_positions(found.keys) == minimal(width, good)
 
 
+@pytest.mark.parametrize("measure", ["distinct", "separation"])
+@pytest.mark.parametrize("method", [name for name in EXACT if name != "hitting-set"])
+@pytest.mark.parametrize("rows", [[], [(1, 2)]])
+def test_without_pairs_of_rows_no_column_is_needed(measure, method, rows):
+    found = sf.minimal_keys(as_table(rows, 2), measure=measure, beta=0.5, method=method)
+    assert found.keys == ((),)
+
+
 @given(small_tables(), st.integers(1, 4))
 @settings(max_examples=60)
 def test_a_size_cap_leaves_out_larger_sets(drawn, cap):

@@ -400,6 +400,8 @@ def sample_pruner(
     The sample is of rows, or for separation of pairs.
     """
     rows = min(PRUNING_ROWS, codes.rows)
+    if rows < 2:
+        return None
     if question.beta is None or question.ratio == "distinct":
         goal_in = _goal_in_sample(codes, question, rows, question.delta)
         if goal_in is None:
