@@ -240,46 +240,32 @@ def _detailed(
     population: Table | None,
     budget: Budget | None,
 ) -> Risk:
-    """Risks where classes must be looked at one by one."""
+    """Risks where classes must be looked at one by one: of persons, or in a population."""
     extra = tuple(name for name in (sampling_weight, person) if name is not None)
     entries = opened.classes(qi + extra, None, budget)
     classes, number = _class_numbers(entries, qi)
-    counts = entries.row_counts
+    counts, who = entries.row_counts, None
     if person is not None:
-        return _by_person(
-            entries, classes, number, qi, threshold, sampling_weight, person, population
-        )
-    sizes = np.bincount(classes, weights=counts, minlength=number).astype(np.int64)
-    outside, basis = _outside(
-        entries, classes, number, counts, qi, sampling_weight, population, sizes
-    )
-    return risk_of_classes(sizes, outside, qi=qi, threshold=threshold, basis=basis)
-
-
-def _by_person(
-    entries: Codes,
-    classes: Array,
-    number: int,
-    qi: tuple[str, ...],
-    threshold: float,
-    sampling_weight: str | None,
-    person: str,
-    population: Table | None,
-) -> Risk:
-    """Risks of persons with several rows."""
-    who = entries.column(person).astype(np.int64)
+        who = entries.column(person).astype(np.int64)
+        if sampling_weight is not None:
+            _refuse_several_weights(who, entries.column(sampling_weight), sampling_weight, person)
+        counts = np.zeros(len(classes), dtype=np.int64)
+        counts[_once(classes, who, number)] = 1
+    outside, basis = None, "the table itself"
     if sampling_weight is not None:
-        _refuse_several_weights(who, entries.column(sampling_weight), sampling_weight, person)
-    once = _once(classes, who, number)
-    sizes = np.bincount(classes[once], minlength=number)
-    one_each = np.zeros(len(classes), dtype=np.int64)
-    one_each[once] = 1
-    outside, basis = _outside(
-        entries, classes, number, one_each, qi, sampling_weight, population, sizes, person
-    )
-    return risk_of_persons(
-        classes, who, outside, qi=qi, rows=entries.rows, threshold=threshold, basis=basis
-    )
+        each = sampling_weights(entries.values_of(sampling_weight), sampling_weight)
+        people = each[entries.column(sampling_weight).astype(np.int64)] * counts
+        outside = np.bincount(classes, weights=people, minlength=number)
+        basis = f"sampling weights in `{sampling_weight}`"
+    elif population is not None:
+        outside = _found_in(population, entries, classes, number, qi, person)
+        basis = f"population {population.name}"
+    if who is not None:
+        return risk_of_persons(
+            classes, who, outside, qi=qi, rows=entries.rows, threshold=threshold, basis=basis
+        )
+    sizes = np.bincount(classes, weights=counts, minlength=number)
+    return risk_of_classes(sizes, outside, qi=qi, threshold=threshold, basis=basis)
 
 
 def _refuse_several_weights(who: Array, weight: CodeArray, name: str, person: str) -> None:
@@ -302,29 +288,6 @@ def _once(classes: Array, who: Array, number: int) -> Array:
     pair = (classes.astype(np.uint32), who.astype(np.uint32))
     sizes = (max(number, 1), int(who.max(initial=0)) + 1)
     return np.asarray(representatives(*class_ids(pair, sizes, entries=len(who))), dtype=np.int64)
-
-
-def _outside(
-    entries: Codes,
-    classes: Array,
-    number: int,
-    counts: Array,
-    qi: tuple[str, ...],
-    sampling_weight: str | None,
-    population: Table | None,
-    sizes: Array,
-    person: str | None = None,
-) -> tuple[Array, str]:
-    """Size of each class in the population, and where it is known from."""
-    if sampling_weight is not None:
-        each = sampling_weights(entries.values_of(sampling_weight), sampling_weight)
-        weight = each[entries.column(sampling_weight).astype(np.int64)]
-        total = np.bincount(classes, weights=weight * counts, minlength=number)
-        return np.asarray(total), f"sampling weights in `{sampling_weight}`"
-    if population is not None:
-        found = _found_in(population, entries, classes, number, qi, person)
-        return found, f"population {population.name}"
-    return sizes.astype(float), "the table itself"
 
 
 def _found_in(

@@ -113,15 +113,6 @@ def test_more_people_fewer_uniques() -> None:
     assert shares[-1] < 1e-6
 
 
-def test_a_rare_record_is_likelier_unique_than_a_common_one() -> None:
-    random = np.random.default_rng(5)
-    entries = as_codes({"a": random.geometric(0.2, 5_000), "b": random.geometric(0.2, 5_000)})
-    model = fit_copula(entries)
-    common, rare = model.record_uniqueness([[0, 0], [15, 15]], 1_000)
-    assert common < 1e-6
-    assert rare > 0.9
-
-
 def test_counts_are_rows_and_seeds_repeat() -> None:
     random = np.random.default_rng(6)
     rows = {"a": random.integers(0, 20, 3_000), "b": random.integers(0, 9, 3_000)}

@@ -45,7 +45,6 @@ from sfumato.files import keyed_digest
 from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.hierarchy.labels import STAR, as_text, mark_of, read_interval, same_texts
 from sfumato.hierarchy.tree import Array
-from sfumato.populations.promises import MatchesPopulation
 from sfumato.privacy.check import Risk, risk_of_classes, risk_of_persons
 from sfumato.release import Promise, Release
 from sfumato.release.beside import NOT_PROMISED
@@ -223,6 +222,8 @@ def promises_of(
     if models and not linked:
         promises.append(Anonymity(models, qi, request.sensitive, request.missing, request.person))
     if request.population is not None:
+        from sfumato.populations.promises import MatchesPopulation
+
         promises.append(
             MatchesPopulation(
                 request.k_map,

@@ -425,16 +425,6 @@ class GaussianCopula:
         error = float(alone.std(ddof=1) / math.sqrt(draws)) if draws > 1 else math.inf
         return CopulaUniqueness(self.columns, universe, float(alone.mean()), error, draws)
 
-    def record_uniqueness(
-        self, records: npt.ArrayLike, universe: float, *, points: int = 1_024, seed: int = 0
-    ) -> Floats:
-        """Likelihood that each record, given by its codes, is unique in the population."""
-        check_universe(universe)
-        codes = np.atleast_2d(np.asarray(records, dtype=np.int64))
-        ranks = np.column_stack([rank[codes[:, i]] for i, rank in enumerate(self.rank)])
-        chances = self._chances(ranks, points, np.random.default_rng(seed))
-        return np.asarray(np.exp((universe - 1) * np.log1p(-np.minimum(chances, 1 - 1e-15))))
-
     def _draw(self, draws: int, random: np.random.Generator) -> Ints:
         from scipy.special import ndtr
 

@@ -43,7 +43,6 @@ __all__ = [
     "held",
     "holds",
     "minimum_rows",
-    "only_more_helps",
     "recounted",
     "sides_hold",
     "take_in",
@@ -373,12 +372,6 @@ def enough(rules: Rules, counts: Array) -> bool:
     """Whether a group holds already, whatever else it takes in: only persons are asked for."""
     only = rules.people >= 0 and rules.kinds.shape[0] == 1
     return bool(only and counts[rules.people] >= rules.persons)
-
-
-@bare
-def only_more_helps(rules: Rules) -> bool:
-    """Whether no entry that joins a group that holds can break it: only company is asked for."""
-    return bool(rules.kinds.shape[0] == (1 if rules.people >= 0 else 0))
 
 
 @compiled

@@ -33,7 +33,6 @@ from sfumato.release.certificate import (
 )
 from sfumato.release.other_promises import RatioAtMost
 from sfumato.release.promise import MEASURED_ELSEWHERE, Anonymity, Finding, Promise, measured_on
-from sfumato.release.several_releases import stacked
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource, from_pandas, from_polars
@@ -626,6 +625,8 @@ def _with_earlier(
     """What is promised, held against this and the earlier release together; and what to know."""
     if plan.earlier is None:
         return (), ()
+    from sfumato.release.several_releases import stacked
+
     known = plan.earlier.columns
     about = [promise for promise in plan.promises if isinstance(promise, Anonymity)]
     common = [

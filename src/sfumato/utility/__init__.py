@@ -30,7 +30,6 @@ from sfumato.utility.usefulness import (
     answer_workload,
     contingency,
     cross_validated,
-    random_queries,
     statistics,
 )
 
@@ -61,7 +60,6 @@ __all__ = [
     "majority_penalty",
     "non_uniform_entropy",
     "pair_tables",
-    "random_queries",
     "regions",
     "similarity",
     "statistics",

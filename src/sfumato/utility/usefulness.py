@@ -28,7 +28,6 @@ __all__ = [
     "answer_workload",
     "contingency",
     "cross_validated",
-    "random_queries",
     "statistics",
 ]
 
@@ -94,41 +93,6 @@ def answer_workload(view: View, queries: Sequence[Query]) -> Workload:
         _average([answer.precision for answer in answers]),
         _average([answer.recall for answer in answers]),
     )
-
-
-def random_queries(
-    view: View, number: int, *, columns: int = 2, selectivity: float = 0.1, seed: int = 0
-) -> list[Query]:
-    """Random selections of neighbouring values, as is usual for comparing anonymizers.
-
-    Parameters
-    ----------
-    number
-        How many queries.
-    columns
-        Columns in each; fewer where the view has fewer.
-    selectivity
-        Share of rows a query would select if columns were independent and values equally common.
-    """
-    if number < 1 or columns < 1 or not 0 < selectivity <= 1:
-        raise ParameterError(
-            "queries need a number, columns and a selectivity in (0, 1]",
-            remedy="Give e.g. 1000 queries of 2 columns and selectivity 0.05.",
-        )
-    generator = np.random.default_rng(seed)
-    used = min(columns, len(view.columns))
-    queries = []
-    for _ in range(number):
-        conditions = {}
-        for name in generator.permutation(view.columns)[:used].tolist():
-            size = int(view.published[name].order.max(initial=0)) + 1
-            width = max(1, round(size * selectivity ** (1 / used)))
-            start = int(generator.integers(0, size - width + 1))
-            mask = np.zeros(size, dtype=bool)
-            mask[start : start + width] = True
-            conditions[name] = mask
-        queries.append(Query(conditions))
-    return queries
 
 
 def _answer(view: View, query: Query) -> Answer:
