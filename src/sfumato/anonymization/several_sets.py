@@ -40,12 +40,8 @@ from sfumato.anonymization.verb import Sets, solver
 __all__ = ["shared_columns", "solve_apart"]
 
 Solve = Callable[[Problem], Solution]
-
-
 CHOOSING = {"mondrian": "mondrian"}
 """The method that chooses K, by the method that is used then; a fast one where not listed."""
-
-
 FAST = "lattice"
 
 

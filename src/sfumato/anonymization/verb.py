@@ -208,11 +208,7 @@ def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
 
 WORTH_COUNTING = 200_000
 """Rows from which on a look at some of them tells which columns are counted together."""
-
-
 Sets = tuple[tuple[str, ...], ...]
-
-
 AGAIN = 20
 """How often a method may leave out more rows before its last answer is taken."""
 

@@ -229,8 +229,6 @@ _PATTERNS = {
     "months as numbers": r"(?:1[89]|20)\d\d(?:0[1-9]|1[0-2])",
     "days as numbers": r"(?:1[89]|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
 }
-
-
 _DATED = {_PATTERNS["dates"], _PATTERNS["parts of dates"]}
 """Patterns that take long to prepare, and that nothing without a digit fits."""
 

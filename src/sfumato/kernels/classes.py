@@ -50,19 +50,11 @@ __all__ = [
 
 BLOCK = 8192
 """Entries whose keys are made at a time: small enough to stay in the nearest cache."""
-
-
 LARGEST_SPACE = 1 << 62
 """Keys stay below this number; more columns are folded into class numbers first."""
-
-
 MOST_ENTRIES = 1 << 30
 """So many class numbers times any codes still make a key."""
-
-
 _LOOKED_AT = 1 << 15
-
-
 CodeArray = npt.NDArray[Any]
 
 
@@ -376,8 +368,6 @@ def held_by(
 
 Histogram = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """Sizes that occur, ascending, and how many classes have each."""
-
-
 _COMMON = 1 << 14
 """Sizes below this are counted in a table; larger ones are few and sorted."""
 
@@ -423,15 +413,9 @@ def histogram_of(sizes: npt.NDArray[Any]) -> Histogram:
 
 
 Weights = npt.NDArray[np.int64] | None
-
-
 MOST_CELLS = 1 << 27
-
-
 MOST_WEIGHED_CELLS = 1 << 22
 """Cells that hold whole sums take eight times the room."""
-
-
 _SAMPLE = 1 << 15
 
 

@@ -46,8 +46,6 @@ __all__ = [
 ]
 
 Ordinals = npt.NDArray[np.int64] | None
-
-
 _LOOKUP_CELLS = 1 << 20
 
 
@@ -203,11 +201,7 @@ def _stages(arrays: Sequence[CodeArray], cardinalities: tuple[int, ...]) -> list
 
 
 _UNBOUNDED = np.iinfo(np.int64).max
-
-
 _UNWEIGHTED = np.empty(0, np.int64)
-
-
 _MOST_ROWS = 1 << 32
 """Above this many rows, pairs outrun a 64-bit integer."""
 

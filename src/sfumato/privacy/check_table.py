@@ -29,8 +29,6 @@ __all__ = ["check_table", "number_objects"]
 
 _OBJECTS = ((1 << 8, np.uint8), (1 << 14, np.uint16))
 """Different objects up to which a column is encoded by identity, and the type of the codes."""
-
-
 _SPREAD_OUT = 4
 """Whole numbers are taken as codes where their range has at most so many values a row."""
 

@@ -104,8 +104,6 @@ _HOMES = {
     "without-columns": "sfumato.release.other_promises:WithoutColumns",
 }
 """Where each kind of promise lives."""
-
-
 MEASURED_ELSEWHERE = frozenset({"k-map"})
 """Kinds that are measured on another table, too: what was measured there is not passed on."""
 
@@ -205,8 +203,6 @@ def _equal(mine: Codes, theirs: Codes) -> bool:
 
 CLASS_BYTES = 64
 """What a cell of a class takes while it is checked, at most."""
-
-
 ENOUGH_BYTES = 1 << 30
 """Memory for classes where nobody named a limit; they are checked in parts of a quarter of it."""
 
