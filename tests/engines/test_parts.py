@@ -21,7 +21,7 @@ from sfumato.engines.protocol import Engine, asks_sql
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.populations import promises
 from sfumato.quasi import proof
-from sfumato.release import anonymity
+from sfumato.release import promise
 from sfumato.report.registry import page_of
 from sfumato.tables import Table
 
@@ -122,7 +122,7 @@ def test_every_class_of_every_part_holds_enough_persons(
     asked: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 18)  # verified in parts, too
+    monkeypatch.setattr(promise, "ENOUGH_BYTES", 1 << 18)  # verified in parts, too
     table = visits()
     release = sf.anonymize(
         Table(opened(table)),
@@ -212,7 +212,7 @@ def test_what_travels_is_what_the_documentation_says(
     )
     source = Table(opened(table))
     monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
-    monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 20)
+    monkeypatch.setattr(promise, "ENOUGH_BYTES", 1 << 20)
     monkeypatch.setattr(proof, "PULLED_BYTES", 1)
     monkeypatch.setattr(proof, "SAMPLE_ROWS", 50)
     session = type(source.engine.connection.session())  # type: ignore[attr-defined]
@@ -273,7 +273,7 @@ def test_what_travels_of_persons_is_what_the_documentation_says(
     source = Table(opened(table))
     number = source.class_sizes(["patient"]).classes
     monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
-    monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 18)
+    monkeypatch.setattr(promise, "ENOUGH_BYTES", 1 << 18)
     monkeypatch.setattr(named_persons, "MOST_FETCHED", 50)
     session = type(source.engine.connection.session())  # type: ignore[attr-defined]
     travelled = Travelled(monkeypatch, session)
