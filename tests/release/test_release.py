@@ -9,6 +9,7 @@ import random
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -395,3 +396,41 @@ def test_what_cannot_be_checked_is_not_called_broken(tmp_path):
     told = sfumato("verify", output)
     assert (told.code, "It does not hold" in told.out) == (1, False)
     assert "What was promised cannot be checked here." in told.out
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda table: sf.mask(table, beta=0.9),
+        sf.safe_harbor,
+        lambda table: sf.anonymize(table, k=3, qi=["a", "b"]),
+    ],
+    ids=["mask", "safe_harbor", "anonymize"],
+)
+def test_a_column_that_was_excluded_is_not_published(made: Any) -> None:
+    """The engine still holds it: of a database all of its rows are there, whatever was left out."""
+    rows = range(200)
+    held = {"id": list(rows), "a": [n % 5 for n in rows], "b": [n % 3 for n in rows]}
+    source = sf.table(pa.table({**held, "email": [f"x{n}@y.org" for n in rows]}))
+    assert made(source.exclude(["id", "email"])).to_arrow().column_names == ["a", "b"]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("verb", [["mask", "--beta", "0.9"], ["safe-harbor"]])
+def test_a_column_of_a_database_that_was_excluded_is_not_published(
+    postgres: Any,
+    postgres_schema: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where the certificate goes
+    with postgres.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE {postgres_schema}.people AS SELECT i AS id, i % 5 AS a, i % 3 AS b "
+            "FROM generate_series(1, 90) AS i"
+        )
+    place, out = f"{postgres.url}#{postgres_schema}", f"{postgres_schema}.out"
+    assert sfumato(verb[0], f"{place}.people", *verb[1:], "-x", "id", "-o", out).code == 0
+    with sf.table(f"{place}.out") as released:
+        assert list(released.columns) == ["a", "b"]

@@ -442,7 +442,10 @@ def _made_of(plan: Release) -> tuple[Table, Recoding | Parted]:
             "only a release that was just worked out can be written",
             remedy="Copy the file it was read from, with its certificate.",
         )
-    return plan.source, plan.mapping
+    # A table may show fewer columns than its engine holds: the others were not to be looked at.
+    schema, seen = plan.source.engine.schema(), (*plan.source.columns, *plan.mapping.drop)
+    hidden = tuple(column.name for column in schema if column.name not in seen)
+    return plan.source, replace(plan.mapping, drop=(*plan.mapping.drop, *hidden))
 
 
 def _run_by(staged: Staged, names: Sequence[str]) -> tuple[str, ...]:
