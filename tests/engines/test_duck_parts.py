@@ -61,12 +61,14 @@ def test_memory_that_never_suffices_is_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize("held", [1, 7, 100, 10_000])
-def test_rows_are_dealt_to_their_parts_in_their_order(monkeypatch, tmp_path, held):
+@pytest.mark.parametrize("file", ["dealt.arrow", None])
+def test_rows_are_dealt_to_their_parts_in_their_order(monkeypatch, tmp_path, held, file):
     monkeypatch.setattr(Dealt, "_ROWS", held)
     parts = np.random.default_rng(3).integers(0, 9, 500)
     parts[parts == 4] = 5  # a part without rows
     rows = pa.table({"part": parts, "at": np.arange(500), "b": TABLE.column("b")[:500]})
-    dealt = dict(Dealt.out(rows.to_batches(30), tmp_path / "dealt.arrow").tables())
+    place = None if file is None else tmp_path / file
+    dealt = dict(Dealt.out(rows.to_batches(30), place).tables())
     assert list(dealt) == sorted(set(parts.tolist()))
     for part, found in dealt.items():
         assert found.equals(rows.filter(parts == part).drop_columns(["part"]))
@@ -74,3 +76,4 @@ def test_rows_are_dealt_to_their_parts_in_their_order(monkeypatch, tmp_path, hel
 
 def test_no_rows_are_dealt_to_no_part(tmp_path):
     assert list(Dealt.out([], tmp_path / "dealt.arrow").tables()) == []
+    assert list(Dealt.out([]).tables()) == []

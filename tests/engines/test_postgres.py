@@ -12,13 +12,15 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sfumato as sf
 from servers import PostgresServer
+from sfumato.anonymization import verb
 from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
-from sfumato.engines import database_types, postgres
+from sfumato.engines import database_types, postgres, sql_engine
 from sfumato.engines import statements as sql
 from sfumato.engines.database_types import copied_batches, copied_text
 from sfumato.engines.postgres import Postgres, Server
@@ -535,3 +537,61 @@ def test_no_more_is_put_before_a_slow_server_than_it_takes():
     postgres._sent(slow, "COPY", texts)
     assert slow.taken == b"".join(texts)
     assert slow.most <= postgres._PIECE
+
+
+def test_rows_that_fit_are_dealt_to_their_parts_here(
+    execute: Execute, opened: Opener, postgres_schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same release whether they are, or the server sorts them."""
+    execute(
+        "CREATE TABLE people AS SELECT 18 + n * 37 % 60 AS age, 10000 + n * 7919 % 800 "
+        "AS zip, 1.50::numeric(6, 2) + n % 9 AS pay, date '2020-01-01' + n % 30 AS since "
+        "FROM generate_series(1, 2000) AS n"
+    )
+    asked = {"qi": ["age", "zip"], "k": 5, "parts": 4}
+    monkeypatch.setattr(verb, "WORTH_COUNTING", 100)
+    sorted_there, found = [], {}
+    sorting = sql.sorted_by_part
+    monkeypatch.setattr(sql, "sorted_by_part", lambda s: sorted_there.append(s) or sorting(s))
+    for name, bytes_ in (("near", 1 << 20), ("far", 1)):
+        monkeypatch.setattr(sql_engine, "_HELD_BYTES", bytes_)
+        release = sf.anonymize(
+            Table(opened("people")), output=f"{postgres_schema}.{name}", force=True, **asked
+        )
+        assert release.details["in_parts"]["parts"] == 4
+        assert bool(sorted_there) == (name == "far")
+        released = opened(name)
+        found[name] = released.fingerprint(), [column.type for column in released.schema()]
+    assert found["near"] == found["far"]
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+def test_classes_of_all_columns_tell_the_fingerprint(
+    execute: Execute, opened: Opener, parts: int
+) -> None:
+    execute(
+        "CREATE TABLE cells AS SELECT n % 3 AS i, (n % 5 - 2)::bigint << 40 AS j, "
+        "CASE n % 4 WHEN 0 THEN 'NaN' WHEN 1 THEN -0.0 WHEN 2 THEN 0.0 END::float8 AS f, "
+        "CASE n % 2 WHEN 0 THEN 1.0 ELSE 1.00 END AS d, CASE n % 7 WHEN 0 THEN NULL ELSE 'é' END "
+        "AS t, timestamp '2020-01-01' + make_interval(hours => n % 2) AS at, n % 2 = 0 AS b, "
+        "decode('0' || n % 3, 'hex') AS x FROM generate_series(1, 500) AS n"
+    )
+    columns = [column.name for column in opened("cells").schema()]
+    seen = []
+
+    def act(classes: pa.Table) -> pa.Table:
+        seen.append(classes.column_names)
+        return pa.table({"rows": [pc.sum(classes.column(classes.num_columns - 1)).as_py()]})
+
+    schema = pa.schema([("rows", pa.int64())])
+    for names, by_classes in ((columns[::-1], True), (columns[1:], False)):
+        engine = opened("cells", snapshot=True)
+        found = engine.over_classes(names, names, parts, act, schema)
+        assert sum(found.column(0).to_pylist()) == 500
+        assert {tuple(one[:-1]) for one in seen} == {tuple(names)}
+        assert (engine._identity is not None) == by_classes
+        assert engine.fingerprint() == opened("cells").fingerprint()
+        seen.clear()
+    changing = opened("cells")
+    changing.over_classes(columns, columns, parts, act, schema)
+    assert changing._identity is None

@@ -770,12 +770,11 @@ def too_many_classes(columns: Sequence[str], limit: int, where: str) -> TooManyC
     )
 
 
-def rows_identity(found: pa.Table, columns: Sequence[Column], engine: str) -> str:
+def rows_identity(rows: int, sums: Sequence[int], columns: Sequence[Column], engine: str) -> str:
     """Fingerprint from a row count and the sums of the numbers that all row hashes consist of.
 
     Row hashes are the engine's own, so the engine is part of the fingerprint.
     """
-    rows, *sums = (int(column[0].as_py() or 0) for column in found.columns)
     bits, total = 128 // len(sums), 0
     for number in sums:
         total = (total << bits) + number

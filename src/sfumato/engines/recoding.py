@@ -12,9 +12,9 @@ where rows come out in order, the ordinal range and the new cells are found here
 `Parted` is for tables that are solved part by part while they are written. A *parting* is a small
 tree of cuts. A cut sends rows one way whose value lies below a value, or is one of some values, and
 all others the other way; null and whatever does not compare goes the other way. It is the same
-statement on every engine, so that rows of a part can be brought together where they are: by a
-shuffle in Spark, by a sort in PostgreSQL and DuckDB. What is done with a part sees only the columns
-it asked for, and gives back their new cells. All other columns pass by.
+statement on every engine, so that rows of a part can be brought together where they are, by a
+shuffle in Spark and a sort in PostgreSQL, or be dealt to their parts here. What is done with a part
+sees only the columns it asked for, and gives back their new cells. All other columns pass by.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -581,10 +581,10 @@ def tables_of_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa
 
 
 class Dealt:
-    """Rows dealt to their parts, on disk: one pass brings the rows of each part together.
+    """Rows dealt to their parts, on disk or in memory: one pass brings those of a part together.
 
     Sorting all rows by their part would move each of them several times. Here some are held at a
-    time, and those of a part among them are one record batch of a file.
+    time, and those of a part among them are one record batch.
 
     Examples
     --------
@@ -598,31 +598,31 @@ class Dealt:
 
     _ROWS = BATCH_ROWS
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._held: list[pa.RecordBatch] = []
         self._blocks: dict[int, list[int]] = {}
         self._written = 0
 
     @classmethod
-    def out(cls, batches: Iterable[pa.RecordBatch], path: Path) -> Dealt:
-        """Deal rows that come with the number of their part in front; a part keeps their order."""
-        dealt, held, file = cls(path), list[pa.RecordBatch](), None
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
+    def out(cls, batches: Iterable[pa.RecordBatch], path: Path | None = None) -> Dealt:
+        """Deal rows that come with the number of their part in front; a part keeps their order.
+
+        They go to a file, or without one stay in memory.
+        """
+        dealt = cls(path)
+        keep: Callable[[pa.RecordBatch], object] = dealt._held.append
         with ExitStack() as stack:
-            for batch in batches:
-                if file is None:
+            for rows in _some_at_a_time(batches, cls._ROWS):
+                if path is not None and not dealt._blocks:
                     sink = stack.enter_context(pa.OSFile(str(path), "wb"))
-                    rows = batch.schema.remove(0)
-                    file = stack.enter_context(pa.ipc.new_file(sink, rows, options=options))
-                held.append(batch)
-                if sum(each.num_rows for each in held) >= cls._ROWS:
-                    dealt._write(pa.Table.from_batches(held), file)
-                    held.clear()
-            if held:
-                dealt._write(pa.Table.from_batches(held), file)
+                    options = pa.ipc.IpcWriteOptions(compression="lz4")
+                    file = pa.ipc.new_file(sink, rows.schema.remove(0), options=options)
+                    keep = stack.enter_context(file).write_batch
+                dealt._deal(rows, keep)
         return dealt
 
-    def _write(self, rows: pa.Table, file: pa.ipc.RecordBatchFileWriter) -> None:
+    def _deal(self, rows: pa.Table, keep: Callable[[pa.RecordBatch], object]) -> None:
         numbers = rows.column(0).to_numpy()
         order = np.argsort(numbers, kind="stable")
         parts, starts = np.unique(numbers[order], return_index=True)
@@ -630,7 +630,7 @@ class Dealt:
         ends = [*starts[1:].tolist(), len(order)]
         for part, start, end in zip(parts.tolist(), starts.tolist(), ends, strict=True):
             for batch in sorted_.slice(start, end - start).to_batches():
-                file.write_batch(batch)
+                keep(batch)
                 self._blocks.setdefault(part, []).append(self._written)
                 self._written += 1
 
@@ -638,16 +638,41 @@ class Dealt:
         """The rows of one part; None if it has none."""
         if part not in self._blocks:
             return None
-        with pa.OSFile(str(self._path)) as source, pa.ipc.open_file(source) as file:
-            return pa.Table.from_batches([file.get_batch(n) for n in self._blocks[part]])
+        with self._reading() as block:
+            return self._whole(part, block)
 
     def tables(self) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each part."""
         if not self._blocks:
             return
-        with pa.OSFile(str(self._path)) as source, pa.ipc.open_file(source) as file:
+        with self._reading() as block:
             for part in sorted(self._blocks):
-                yield part, pa.Table.from_batches([file.get_batch(n) for n in self._blocks[part]])
+                yield part, self._whole(part, block)
+
+    def _whole(self, part: int, block: Callable[[int], pa.RecordBatch]) -> pa.Table:
+        # In one piece: who works on it would look at each of many by itself.
+        return pa.Table.from_batches(map(block, self._blocks[part])).combine_chunks()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Callable[[int], pa.RecordBatch]]:
+        """Where the batches are, by their numbers."""
+        if self._path is None:
+            yield self._held.__getitem__
+            return
+        with pa.OSFile(str(self._path)) as source, pa.ipc.open_file(source) as file:
+            yield file.get_batch
+
+
+def _some_at_a_time(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """The same rows, at least so many together but for the last."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= rows:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def in_turn(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.budget import Budget
@@ -92,6 +93,10 @@ _LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
 """Rows that tell which columns have few values, columns counted in one pass, and their values."""
 _AS_ONE = 1024
 """Combinations, about, of columns that are counted as one."""
+_HELD_BYTES = 1 << 28
+"""Rows that are held here where nobody named a limit of memory; else a quarter of that."""
+_AS_TEXT = 24
+"""Bytes of a number or date that passes by as text."""
 _MOST_WORDS = 10_000
 """Spellings of words for nobody that are looked at."""
 
@@ -221,6 +226,7 @@ class SQLEngine:
         self._identity: str | None = None
         self._lengths: dict[str, float] = {}
         self._values: dict[str, Codes] = {}
+        self._widths: dict[str, float] = {}
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -459,7 +465,10 @@ class SQLEngine:
         rows = self.connection.rows()
         if not (rows.dialect.counts_together and self.capabilities.stable):
             return
-        sample = codes_of_table(self.sample(_LOOKED_AT, columns, seed))
+        rows_looked_at = self.sample(_LOOKED_AT, columns, seed)
+        for name, cells in zip(columns, rows_looked_at.columns, strict=True):
+            self._widths[name] = cells.nbytes / max(rows_looked_at.num_rows, 1)
+        sample = codes_of_table(rows_looked_at)
         few = [
             name
             for name, values in zip(sample.columns, sample.values, strict=True)
@@ -544,7 +553,8 @@ class SQLEngine:
             return self._identity
         statement = sql.fingerprint(self.connection.rows())
         found = self._ask(statement, [wide_number(name) for name in statement.named_selects])
-        identity = rows_identity(found, self.schema(), self.kind)
+        rows, *sums = (int(column[0].as_py() or 0) for column in found.columns)
+        identity = rows_identity(rows, sums, self.schema(), self.kind)
         self._identity = identity if self.capabilities.stable else None
         return identity
 
@@ -863,8 +873,10 @@ class SQLEngine:
         """
         rows = self.connection.rows()
         parts = parts if rows.dialect.class_hash(rows.keys(by)) is not None else 1
-        statement = sql.classes_in_parts(rows, columns, by, parts, grouped=grouped)
+        hashed = grouped and set(columns) == set(rows.names) and self._sums_hashes
+        statement = sql.classes_in_parts(rows, columns, by, parts, grouped=grouped, hashed=hashed)
         sent = (*columns_named(self.schema(), columns), whole_number("\0count"))
+        hashes = [whole_number(name) for name in statement.named_selects[1 + len(sent) :]]
         with self.asking("counting classes", budget) as session:
             whole = Recoder(Answer(act), sent, tuple(c.name for c in sent), schema)
             answer = None if here else session.apply(statement, whole, schema, {})
@@ -872,13 +884,29 @@ class SQLEngine:
                 found = [column_of(field.name, field.type) for field in schema]
                 answer = sql.added_up(answer, *schema.names) if summed else answer
                 return session.execute(answer, found)
-            with self._dealt(session, statement, sent, parts) as tables:
-                answers = [act(as_declared(rows, sent)) for _, rows in tables]
+            answers, total, sums = [], 0, [0] * len(hashes)
+            with self._dealt(session, statement, [*sent, *hashes], parts) as tables:
+                for _, classes in tables:
+                    answers.append(act(as_declared(classes, sent)))
+                    counts, *numbers = (c.to_numpy() for c in classes.columns[len(sent) - 1 :])
+                    total += int(counts.sum())
+                    sums = [
+                        old + _times(one, counts) for old, one in zip(sums, numbers, strict=True)
+                    ]
+        if hashed:  # rows of a class have the same cells, and so the same hash
+            self._identity = rows_identity(total, sums, self.schema(), self.kind)
         given = pa.concat_tables([schema.empty_table(), *answers])
         if not summed:
             return given
         by, what = schema.names
         return given.group_by(by).aggregate([(what, "sum")]).rename_columns([by, what])
+
+    @property
+    def _sums_hashes(self) -> bool:
+        """Whether rows that cannot change are identified by sums of hashes, not yet known."""
+        able = self.capabilities
+        remote = self.source is None and able.stable and not able.runs_work
+        return remote and self._identity is None
 
     @contextmanager
     def _dealt(
@@ -1066,11 +1094,9 @@ class SQLEngine:
             if others is not None:
                 theirs, along = self._others(others, session), others.columns
                 their_names = [column.name for column in along]
-                beside = sql.in_parts(theirs, their_names, parted.parting, thresholds, sort=False)
+                beside = sql.in_parts(theirs, their_names, parted.parting, thresholds)
             recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields), along)
-            statement = sql.in_parts(
-                rows, names, parted.parting, thresholds, sort=not far, text=text
-            )
+            statement = sql.in_parts(rows, names, parted.parting, thresholds, text=text)
             yield session, statement, recoder, beside
 
     def _others(self, others: Others, session: Session) -> sql.Rows:
@@ -1092,10 +1118,30 @@ class SQLEngine:
         recoder: Recoder,
         budget: Budget | None,
     ) -> Iterator[pa.Table]:
-        """The rows of each part after the work, which is done here."""
+        """The rows of each part after the work, which is done here.
+
+        They are dealt to their parts here if all of them fit, else sorted where they are.
+        """
+        several = parted.parting.parts > 1
+        near = several and self._fit(recoder.sent, budget)
+        if several and not near:
+            statement = sql.sorted_by_part(statement)
         streamed = session.stream(statement, [whole_number(sql.PART), *recoder.sent])
         with closing(streamed):
-            yield from self._solved(parted, tables_of_parts(streamed), recoder, budget)
+            parts = Dealt.out(streamed).tables() if near else tables_of_parts(streamed)
+            yield from self._solved(parted, parts, recoder, budget)
+
+    def _fit(self, columns: Sequence[Column], budget: Budget | None) -> bool:
+        """Whether some columns of all rows can be held here beside the parts at work."""
+        if self._row_count is None or not all(column.name in self._widths for column in columns):
+            return False
+        kinds = {column.name: column.kind for column in self.schema()}
+        row = sum(
+            self._widths[column.name] if column.kind == kinds[column.name] else _AS_TEXT
+            for column in columns
+        )
+        most = _HELD_BYTES if budget is None or budget.memory is None else budget.memory // 4
+        return self._row_count * row <= most
 
     def _solved(
         self,
@@ -1124,9 +1170,7 @@ class SQLEngine:
         try:
             aside = InOrder(folder.path, place)
             with self._cutting(parted.parting, budget) as (session, thresholds):
-                statement = sql.in_parts(
-                    rows, names, parted.parting, thresholds, numbered=True, sort=False
-                )
+                statement = sql.in_parts(rows, names, parted.parting, thresholds, numbered=True)
                 with closing(session.stream(statement, [whole_number(sql.PART), *sent])) as stream:
                     dealt = Dealt.out(stream, folder.path / "dealt.arrow")
             give_back()
@@ -1183,6 +1227,12 @@ def _nulls(values: Codes) -> int:
     """How many rows have no value, which is the last one of a column."""
     (codes,), (known,) = values.arrays, values.values
     return int(values.row_counts[codes == len(known) - 1].sum()) if known.null_count else 0
+
+
+def _times(numbers: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> int:
+    """The sum of numbers of 64 bits, each of which counts several times."""
+    high, low = (int((half * counts).sum()) for half in (numbers >> 32, numbers & (1 << 32) - 1))
+    return (high << 32) + low
 
 
 def _counted_as_one(sample: Codes) -> list[list[str]]:

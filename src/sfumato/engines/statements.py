@@ -518,10 +518,9 @@ def in_parts(
     thresholds: str,
     *,
     numbered: bool = False,
-    sort: bool = True,
     text: Sequence[str] = (),
 ) -> Node:
-    """All rows with the number of their part in front, the rows of a part one after the other.
+    """All rows with the number of their part in front.
 
     With `numbered` the position of each row comes next; columns in `text` travel as text.
     """
@@ -534,10 +533,7 @@ def in_parts(
     position: list[Node] = [field(POSITION, ORIGIN)] if numbered else []
     source = rows.numbered(needed).subquery(quoted(ORIGIN)) if numbered else rows.relation()
     found = exp.select(part, *position, *cells).from_(source)
-    if parting.cuts:
-        found = found.join(table(thresholds), join_type="cross")
-    order = [field(name) for name in (PART, *([POSITION] if numbered else []))]
-    return found.order_by(*order) if sort and (parting.cuts or numbered) else found
+    return found.join(table(thresholds), join_type="cross") if parting.cuts else found
 
 
 def part_counts(
@@ -581,17 +577,27 @@ def _times(pairs: exp.Select, by: Sequence[str]) -> Node:
 
 
 def classes_in_parts(
-    rows: Rows, names: Sequence[str], by: Sequence[str], parts: int, *, grouped: bool = True
-) -> Node:
+    rows: Rows,
+    names: Sequence[str],
+    by: Sequence[str],
+    parts: int,
+    *,
+    grouped: bool = True,
+    hashed: bool = False,
+) -> exp.Select:
     """The classes of some columns with their counts, those that agree on `by` in one part.
 
-    Not `grouped`, every row comes as a class of one.
+    Not `grouped`, every row comes as a class of one. Of all columns, they come on request with the
+    numbers that the hash of each of their rows consists of.
     """
     part = bucket(rows, by, parts)
     keys = rows.keys(names)
     cells = [named(key, f"c{rows.at(name)}") for name, key in zip(names, keys, strict=True)]
     count = count_rows() if grouped else exp.Literal.number(1)
     found = exp.select(named(part, PART), *cells, named(count, "count")).from_(rows.relation())
+    if hashed:
+        numbers = rows.dialect.hash_numbers(_row_hash(rows))
+        found = found.select(*(named(one, f"hash{at}") for at, one in enumerate(numbers)))
     return found.group_by(*keys) if grouped else found
 
 
@@ -747,14 +753,16 @@ def fingerprint(rows: Rows) -> exp.Select:
     What is hashed are all cells; numbers are summed apart so that no engine's integers overflow.
     Sums find mistakes, not forgers: whoever tries finds other rows with the same sum.
     """
-    row = rows.dialect.row_hash(rows.keys(rows.names), rows.columns)
-    hashed = exp.select(named(row, "hash")).from_(rows.relation())
-    hashed = rows.dialect.once(hashed)
+    hashed = rows.dialect.once(exp.select(named(_row_hash(rows), "hash")).from_(rows.relation()))
     sums = [
         named(exp.Sum(this=number), f"sum{at}")
         for at, number in enumerate(rows.dialect.hash_numbers(field("hash")))
     ]
     return exp.select(named(count_rows(), "rows"), *sums).from_(hashed.subquery(quoted("hashed")))
+
+
+def _row_hash(rows: Rows) -> Node:
+    return rows.dialect.row_hash(rows.keys(rows.names), rows.columns)
 
 
 def _written(key: Node, column: Column, dialect: Dialect) -> Node:
