@@ -624,8 +624,11 @@ class Dealt:
 
     def _deal(self, rows: pa.Table, keep: Callable[[pa.RecordBatch], object]) -> None:
         numbers = rows.column(0).to_numpy()
+        numbers = numbers.astype(np.min_scalar_type(numbers.max()))  # few bits sort by digits
         order = np.argsort(numbers, kind="stable")
-        parts, starts = np.unique(numbers[order], return_index=True)
+        sizes = np.bincount(numbers)
+        parts = np.flatnonzero(sizes)
+        starts = np.cumsum(sizes)[parts] - sizes[parts]
         sorted_ = rows.remove_column(0).take(pa.array(order)).combine_chunks()
         ends = [*starts[1:].tolist(), len(order)]
         for part, start, end in zip(parts.tolist(), starts.tolist(), ends, strict=True):
