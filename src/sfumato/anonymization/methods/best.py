@@ -30,7 +30,6 @@ import numpy as np
 
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
-from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
@@ -39,6 +38,7 @@ from sfumato.anonymization.methods.lattice import (
     level_groups,
     placed,
 )
+from sfumato.anonymization.methods.mondrian import cut_groups
 from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import PRICE, prices_of
 from sfumato.anonymization.problem import (
@@ -174,8 +174,7 @@ def _improved(
     problem: Problem, blocks: Blocks, starts: dict[str, tuple[float, Search]]
 ) -> Solution:
     """The best start, improved round by round."""
-    start, search = _chosen(problem, starts)
-    before, after = starts[start][0], search.loss() / _cells(problem)
+    start, search, after = _chosen(problem, starts)
     rounds, finished, pace = 0, None, 0.0
     while rounds < _rounds(problem) and not _too_late(problem, search):
         finished = _nothing_left(problem, blocks, after, rounds)
@@ -188,7 +187,7 @@ def _improved(
         rounds += 1
     details = {
         "start": start,
-        "loss_before": before,
+        "loss_before": starts[start][0],
         "loss_after": after,
         "starts": {name: value for name, (value, _) in starts.items()},
         "rounds": rounds,
@@ -205,8 +204,8 @@ def _too_late(problem: Problem, search: Search) -> bool:
     return budget.spent()
 
 
-def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[str, Search]:
-    """The start that a search begins at, improved a little where another might be better.
+def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[str, Search, float]:
+    """The start that a search begins at, improved a little where another might be better; its loss.
 
     Where more is asked than company, the large classes of lattice-descending recoding are hard to
     improve. So the small ones of Mondrian are improved a little: if they then lose clearly less
@@ -217,10 +216,10 @@ def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[
     asked = len(problem.rules.kinds) and _rounds(problem)
     if asked and best != "mondrian" and "mondrian" in starts and not _too_late(problem, search):
         other, lost = _tried(problem, starts["mondrian"][1])
-        if lost < WORTH * known * _cells(problem):
+        if lost < WORTH * known:
             tried, least = _tried(problem, search)
-            return ("mondrian", other) if lost < least else (best, tried)
-    return best, search
+            return ("mondrian", other, lost) if lost < least else (best, tried, least)
+    return best, search, known
 
 
 def _tried(problem: Problem, search: Search) -> tuple[Search, float]:
@@ -228,7 +227,7 @@ def _tried(problem: Problem, search: Search) -> tuple[Search, float]:
     tried = copy.copy(search)
     tried.groups = search.groups.copy()
     improve(tried, problem.seed, TRIED)
-    return tried, tried.loss()
+    return tried, tried.loss() / _cells(problem)
 
 
 def _runs(problem: Problem, search: Search) -> int:
@@ -327,8 +326,9 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
     That of *company* leaves rows out, and loses them whole.
     """
     found: dict[str, tuple[float, Search]] = {}
+    search = None
     for name, groups in _groupings(problem, blocks, loss):
-        search = Search(problem, blocks, groups, loss)
+        search = search.begun_at(groups) if search else Search(problem, blocks, groups, loss)
         out = problem.rows - int(search.rows.sum()) if name == "company" else 0
         found[name] = (search.loss() / _cells(problem) + out / problem.rows, search)
     return found
@@ -342,7 +342,7 @@ def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[st
     """
     plain, budget = replace(problem, options={}), problem.budget
     if large := len(blocks.order) >= SHARED:
-        yield "mondrian", _cut(plain)
+        yield "mondrian", _cut(plain, blocks)
         if budget.spent():
             return
     brief = replace(plain, budget=budget.part(STARTING))
@@ -357,16 +357,16 @@ def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[st
     else:
         good = False
     if not large and not (good and budget.spent()):
-        yield "mondrian", _cut(plain)
+        yield "mondrian", _cut(plain, blocks)
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
     if not (trees or CLUSTERED < len(blocks.order) <= EXACT or budget.spent()):
         budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
 
 
-def _cut(problem: Problem) -> Array:
+def _cut(problem: Problem, blocks: Blocks) -> Array:
     problem.budget.progress("cutting")
-    return mondrian.solve(replace(problem, budget=problem.budget.part(STARTING))).groups
+    return cut_groups(replace(problem, budget=problem.budget.part(STARTING)), blocks)
 
 
 def _loss(problem: Problem) -> str:

@@ -53,6 +53,7 @@ __all__ = [
     "Cut",
     "coarse_partition",
     "cut",
+    "cut_groups",
     "runs_of_blocks",
     "solve",
 ]
@@ -88,6 +89,13 @@ def solve(problem: Problem) -> Solution:
         return Solution(found.groups(problem.entries.entries, threads), found.published(problem))
     rows = np.ones(len(entry), dtype=np.int64)
     return pieced(problem, entry, rows, found.groups(len(entry), threads))
+
+
+def cut_groups(problem: Problem, blocks: Blocks) -> Array:
+    """Group of every entry, cut without options; nobody asks what the groups show."""
+    mix, priority = _mix(problem), _priorities(problem)
+    found = cut(problem, blocks, rules=problem.rules, mix=mix, priority=priority)
+    return found.groups(problem.entries.entries, problem.budget.threads)
 
 
 def _row_blocks(problem: Problem, blocks: Blocks) -> Blocks:

@@ -12,6 +12,7 @@ more than what those do.
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -113,9 +114,18 @@ class Search:
         self.table = positions_of(problem)
         self.sensitive = sensitive_of(problem)
         self.prices = prices_of(problem, loss)
-        self.entry, self.rows, self.first_piece = _pieces(problem, groups >= 0)
+        self._begin(groups)
+
+    def _begin(self, groups: Array) -> None:
+        self.entry, self.rows, self.first_piece = _pieces(self.problem, groups >= 0)
         _, dense = np.unique(groups[self.entry], return_inverse=True)
         self.groups: Array = dense.astype(np.int64)
+
+    def begun_at(self, groups: Array) -> Search:
+        """One that starts from another grouping of the same entries."""
+        other = copy.copy(self)
+        other._begin(groups)
+        return other
 
     def loss(self) -> float:
         """What all rows in groups lose together, over all columns."""

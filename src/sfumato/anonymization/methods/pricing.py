@@ -359,7 +359,36 @@ def union_loss(head, ints, floats, memories, group, other):  # type: ignore[no-u
     return total
 
 
-@compiled
+def _few_memories(
+    head: Array, ints: Array, table: Array, entry: Array, groups: Array, many: int
+) -> Array:
+    """`memories_of` by numpy."""
+    memories = np.zeros((many, head[-1, END]), np.int64)
+    order = np.argsort(groups.astype(np.min_scalar_type(many)), kind="stable")
+    first = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    shown, positions = groups[order[first]], table[entry[order]].astype(np.int64)
+    if not len(first):
+        return memories
+    for axis, (kind, at, end) in enumerate(head[:, [KIND, SLOT, END]]):
+        if kind == SET:
+            words, bits = at + 1 + positions[:, axis] // WORD, positions[:, axis] % WORD
+            np.bitwise_or.at(memories, (groups[order], words), np.int64(1) << bits)
+            memories[:, at] = np.bitwise_count(memories[:, at + 1 : end]).sum(axis=1)
+            continue
+        low = np.minimum.reduceat(positions[:, axis], first)
+        high = np.maximum.reduceat(positions[:, axis], first)
+        if kind == TREE:
+            parent, last, leaf = head[axis, [PARENT, LAST, LEAF]]
+            low = ints[leaf + low]
+            while (out := ints[last + low] < high).any():
+                low[out] = ints[parent + low[out]]
+        memories[shown, at] = low
+        if kind == LINE:
+            memories[shown, at + 1] = high
+    return memories
+
+
+@compiled(instead=_few_memories)
 def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-untyped-def]
     """What each of so many groups of pieces shows."""
     memories = np.zeros((many, head[-1, END]), np.int64)
