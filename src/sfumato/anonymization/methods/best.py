@@ -30,7 +30,7 @@ import numpy as np
 
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
-from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, improve
+from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, foresee, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
     SHARED,
@@ -251,6 +251,7 @@ def _best_of(search: Search, seed: int, passes: int, runs: int) -> float:
         return own.loss(), own.groups
 
     steps = STEP_WORK * passes * runs * len(search.entry)
+    foresee(search, passes * runs)
     found = each(improved, range(runs), steps, search.problem.budget.threads)
     for loss, groups in (one for one in found if one is not None):
         if loss < least:
