@@ -215,6 +215,7 @@ def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[
     known, search = starts[best]
     asked = len(problem.rules.kinds) and _rounds(problem)
     if asked and best != "mondrian" and "mondrian" in starts and not _too_late(problem, search):
+        foresee(search, TRIED + PASSES)
         other, lost = _tried(problem, starts["mondrian"][1])
         if lost < WORTH * known:
             tried, least = _tried(problem, search)
