@@ -121,7 +121,8 @@ def share_forks(environment: dict[str, str]) -> None:
 class Program:
     """``sfumato`` with these arguments in a process of its own, on a terminal of 80 columns.
 
-    With `code`, a program of Python that finds libraries loaded, and nothing of the package.
+    With `code`, a program of Python that finds libraries loaded, and nothing of the package or of
+    what lies beside this file.
     """
 
     def __init__(self, *arguments: object, code: str | None = None) -> None:
@@ -164,6 +165,8 @@ def _run(
         main()
         return
     sys.argv = ["-c", *words]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "sfumato"]:
-        del sys.modules[name]
+    for name, module in list(sys.modules.items()):
+        beside = str(getattr(module, "__file__", "")).startswith(str(Path(__file__).parent))
+        if beside or name.partition(".")[0] == "sfumato":
+            del sys.modules[name]
     exec(code, {"__name__": "__main__"})

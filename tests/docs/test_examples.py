@@ -34,7 +34,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import sfumato
+from cli_tools import Program, sfumato
 from ports import free_port
 from sfumato.demo import write_people
 
@@ -183,7 +183,7 @@ class PageRun:
         self.page = page.relative_to(ROOT).as_posix()
         self.package = package
         self.names: dict[str, Any] = {"__name__": "page"}
-        self.background: list[tuple[str, subprocess.Popen[str]]] = []
+        self.background: list[tuple[str, Program]] = []
         self.stage: subprocess.Popen[str] | None = None
         self.port = str(free_port())
 
@@ -225,10 +225,7 @@ class PageRun:
         """Run one line of a shell."""
         words = shlex.split(command, comments=True)
         if words[-1] == "&":
-            program = [sys.executable, "-m", "sfumato", *words[1:-1]]
-            pipe = subprocess.PIPE
-            process = subprocess.Popen(program, stdout=pipe, stderr=pipe, text=True)
-            self.background.append((command, process))
+            self.background.append((command, Program(*words[1:-1])))
             return 0, "", ""
         stdin: bytes | None = None
         if "|" in words:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from cli_tools import Program
 from sfumato import secure
 from sfumato.errors import ParameterError
 from sfumato.secure import Ring, aes
@@ -143,8 +144,6 @@ def test_compiling_is_said_once():
 
 
 LEFT = """
-import sys
-sys.path.insert(0, sys.argv[1])
 from sfumato import secure
 from sfumato.kernels.compiling import Loop
 from sfumato.secure import aes, _kernels, oblivious_transfer
@@ -169,20 +168,13 @@ print({name: (before[name], after[name]) for name in after if before[name] != af
 
 @needs_aes
 def test_after_warming_up_nothing_is_left_to_compile():
-    tests = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", LEFT, str(tests)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(tests.parent / "src")},
-    )
-    assert done.stdout == "{}\n", done.stdout + done.stderr
+    out, said = Program(code=LEFT).communicate(timeout=300)
+    assert out == "{}\n", out + said
 
 
 LITTLE = """
 import sys
-sys.path.insert(0, sys.argv[1])
+from numba import config
 from numba.core import event
 import pyarrow as pa
 from sfumato import secure
@@ -198,6 +190,7 @@ class Compiled(event.Listener):
         pass
 
 event.register("numba:compile", Compiled())
+config.CACHE_DIR = sys.argv[1]
 days = pa.table({name: ["no", "yes"] * 20 for name in ("rain", "wet", "mud")})
 
 def party(session):
@@ -212,19 +205,8 @@ print(*secure.together(party, party), len(made))
 
 
 def test_with_little_to_do_nothing_is_compiled(tmp_path):
-    tests = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", LITTLE, str(tests)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "NUMBA_CACHE_DIR": str(tmp_path),
-            "PYTHONPATH": str(tests.parent / "src"),
-        },
-    )
-    assert done.stdout == "openssl openssl 0\n", done.stdout + done.stderr
+    out, said = Program(tmp_path, code=LITTLE).communicate(timeout=300)
+    assert out == "openssl openssl 0\n", out + said
 
 
 NARROW = """
