@@ -70,6 +70,7 @@ REPEATED = {
         "test_protected_columns_and_prices_hold_everywhere[spark]": "[postgres]",
     },
     "engines/test_conformance.py": {
+        "test_a_fingerprint_knows_which_row_and_column_a_cell_is_in[spark]": "[postgres]",
         "test_adult_measures_are_the_same[spark]": "[postgres]",
         "test_fingerprint_knows_rows_not_their_order[spark]": "[postgres]",
         "test_questions_between_batches[spark]": "[postgres]",
@@ -93,6 +94,7 @@ REPEATED = {
         "test_parts_keep_the_promise_and_every_other_cell[spark]": (
             "test_people_of_a_spark_frame_go_to_the_parts_of_another[spark]"
         ),
+        "test_what_travels_is_what_the_documentation_says[spark]": "[postgres]",
         "test_what_travels_of_persons_is_what_the_documentation_says[spark]": "[postgres]",
     },
     "engines/test_persons_everywhere.py": {
@@ -142,6 +144,7 @@ REPEATED = {
         "test_answers_do_not_depend_on_threads[numpy-5000]": "[compiled-5000]",
     },
     "quasi/test_finding_engines.py": {
+        "test_an_exact_key_scans_at_most_three_times[spark]": "[postgres]",
         "test_what_does_not_fit_is_asked_where_the_rows_are[spark-violations]": (
             "[spark-minimal_keys]"
         ),
