@@ -102,6 +102,7 @@ REPEATED = {
         "test_dates_move_alike_everywhere[spark-among]": "[postgres-among]",
         "test_dates_move_alike_everywhere[spark-beside]": "[duckdb-beside]",
         "test_every_class_holds_five_persons[spark-cells]": "[spark-mondrian]",
+        "test_many_numbers_of_persons_stay_where_they_are[spark]": "[postgres]",
         "test_numbers_of_other_persons_are_found_everywhere[spark]": "[postgres]",
         "test_second_numbers_are_found_where_the_rows_are[spark]": "[postgres]",
     },
@@ -144,7 +145,9 @@ REPEATED = {
         "test_answers_do_not_depend_on_threads[numpy-5000]": "[compiled-5000]",
     },
     "quasi/test_finding_engines.py": {
+        "test_a_mask_is_written_where_the_rows_are[spark]": "[postgres]",
         "test_an_exact_key_scans_at_most_three_times[spark]": "[postgres]",
+        "test_exact_searches_agree_with_those_at_home[spark]": "[postgres]",
         "test_what_does_not_fit_is_asked_where_the_rows_are[spark-violations]": (
             "[spark-minimal_keys]"
         ),
