@@ -105,7 +105,7 @@ def test_halves_of_a_pair_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="secret half"):
         public_key(ada.key)
     ada.public.chmod(0o600)
-    with pytest.raises(InputError, match="no key that signs"):
+    with pytest.raises(InputError, match="not a key that signs"):
         signature(b"", ada.public)
     with pytest.raises(ParameterError, match="the name of a key"):
         make_pair(tmp_path, "../ada")

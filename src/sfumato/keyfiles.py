@@ -152,7 +152,7 @@ def public_key(path: str | os.PathLike[str]) -> str:
     if not isinstance(found, Ed25519PublicKey):
         secret = b"PRIVATE KEY" in content
         raise SourceError(
-            "this is the secret half of a pair" if secret else "this is no public key of Ed25519",
+            "this is the secret half of a pair" if secret else "this is not an Ed25519 public key",
             where=os.fspath(path),
             remedy="Name the .pub file that `sfumato keygen` made and its owner handed to you.",
         )
@@ -170,7 +170,7 @@ def _private(path: str | os.PathLike[str]) -> Ed25519PrivateKey:
         found = None
     if not isinstance(found, Ed25519PrivateKey):
         raise InputError(
-            "this is no key that signs certificates",
+            "this is not a key that signs certificates",
             where=os.fspath(path),
             remedy="Make a pair with: sfumato keygen NAME",
         )

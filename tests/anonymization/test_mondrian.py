@@ -156,7 +156,7 @@ def test_gain_cuts_where_the_target_changes():
         ({"k": 2, "method": "mondrain"}, ParameterError, "Did you mean `mondrian`"),
         ({"k": 2, "relax": True}, ParameterError, "no option `relax`"),
         ({"k": 0}, ParameterError, "k = 0"),
-        ({"k": 2, "weights": {"nobody": 2}}, ColumnError, "no quasi-identifier"),
+        ({"k": 2, "weights": {"nobody": 2}}, ColumnError, "not a quasi-identifier"),
     ],
 )
 def test_bad_demands_are_refused(arguments, error, words):

@@ -149,7 +149,7 @@ def test_what_cannot_be_is_refused() -> None:
         sf.anonymize(people(), qi=["age"], k=5, numbers_as="mode")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="cannot be `mode`"):
         sf.anonymize(people(), qi=["age"], k=5, numbers_as={"age": "mode"})  # type: ignore[dict-item]
-    with pytest.raises(ColumnError, match="`sex` is no quasi-identifier that holds numbers"):
+    with pytest.raises(ColumnError, match="`sex` is not a quasi-identifier with numbers"):
         sf.anonymize(people(), qi=["age", "sex"], k=5, numbers_as={"sex": "mean"})
     with pytest.raises(ParameterError, match="finds others"):
         sf.anonymize(people(), qi=["age"], k_map=5, population=people(), numbers_as="mean")

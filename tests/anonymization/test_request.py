@@ -153,7 +153,7 @@ def test_files_that_cannot_be_read(tmp_path):
         Request.read(broken)
     other = tmp_path / "other.json"
     other.write_text("[]")
-    with pytest.raises(SourceError, match="no certificate"):
+    with pytest.raises(SourceError, match="not a certificate"):
         Request.read(other)
 
 

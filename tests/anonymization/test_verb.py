@@ -340,7 +340,7 @@ def test_a_row_that_one_release_lacks_gives_itself_away():
         ({"qi": None}, ParameterError, "no quasi-identifiers"),
         ({"sensitive": ["age"], "l": 2}, ColumnError, "at the same time"),
         ({"sensitive": ["ill"], "l": 4}, ParameterError, "hold 3 distinct values.*l <= 3"),
-        ({"sensitive": ["ill"], "l": 2.5}, ParameterError, "no whole number"),
+        ({"sensitive": ["ill"], "l": 2.5}, ParameterError, "not a whole number"),
         ({"sensitive": ["ill"], "l": 2, "l_kind": "recursive"}, ParameterError, "needs c"),
         (
             {"sensitive": ["ill"], "l": 3, "l_kind": "recursive", "c": 0.1},
@@ -364,7 +364,7 @@ def test_a_row_that_one_release_lacks_gives_itself_away():
         ({"hierarchies": {"job": JOBS}, "boundaries": {"job": {"marks": ["town"]}}},
          HierarchyError, "town"),
         ({"boundaries": {"job": {"marks": ["care"]}}}, HierarchyError, "this column has none"),
-        ({"boundaries": {"ill": {"max_width": 3}}}, ColumnError, "no quasi-identifier"),
+        ({"boundaries": {"ill": {"max_width": 3}}}, ColumnError, "not a quasi-identifier"),
         ({"boundaries": {"age": {"max_with": 3}}}, ParameterError, "Did you mean `max_width`"),
         ({"identifiers": ["age"]}, ColumnError, "at the same time"),
         ({"c": 3.0}, ParameterError, "c only applies to recursive"),

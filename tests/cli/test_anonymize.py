@@ -254,7 +254,7 @@ def test_several_releases_are_verified_together(hospital, tmp_path):
         (["-k", "5", "--qi", "zip", "--pseudonyms", "name", "--key-file", "no"], "no such file"),
         (["-k", "5", "--qi", "zip", "--key-file", __file__], "e.g. --pseudonyms patient_id"),
         (["-k", "5", "--qi", "zip", "--suppressed-as", "x"], "cannot be `x`"),
-        (["-k", "5", "--qi", "zip", "--weights", "age=2"], "no quasi-identifier"),
+        (["-k", "5", "--qi", "zip", "--weights", "age=2"], "not a quasi-identifier"),
         (["-k", "5", "--qi", "zip", "--format", "docx", "-o", "x"], "docx"),
     ],
 )
@@ -347,12 +347,15 @@ def test_settings_are_written_with_the_release_or_not_at_all(hospital, tmp_path)
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("-k 5 --qi zip --sensitive sex -l nan", "l = nan is no number. Give a number."),
-        ("-k 5 --qi zip --sensitive sex -l inf", "l = inf is no number"),
-        ("-k 5 --qi zip --sensitive sex -t nan", "t = nan is no number"),
+        ("-k 5 --qi zip --sensitive sex -l nan", "l = nan is not a number. Give a number."),
+        ("-k 5 --qi zip --sensitive sex -l inf", "l = inf is not a number"),
+        ("-k 5 --qi zip --sensitive sex -t nan", "t = nan is not a number"),
         ("-k 5 --qi zip --sensitive sex -t 1.5", "Give a t between 0 and 1"),
-        ("-k 5 --qi zip --sensitive sex --alpha nan", "alpha = nan is no number"),
-        ("-k 5 --qi zip --sensitive sex -l 2 --l-kind recursive --c inf", "c = inf is no number"),
+        ("-k 5 --qi zip --sensitive sex --alpha nan", "alpha = nan is not a number"),
+        (
+            "-k 5 --qi zip --sensitive sex -l 2 --l-kind recursive --c inf",
+            "c = inf is not a number",
+        ),
         ("-k 5 --qi zip --sensitive sex -t 0.2 --t-distance sex=", "Write e.g. sex=ordered"),
         ("-k 5 --qi zip --format csv", "no output to write in it. Give -o FILE as well."),
         ("-k 5 --qi zip -o x.csv --format parquet", "named csv and would be written as parquet"),

@@ -110,9 +110,9 @@ def test_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = ", "no TOML"),
+        ("x = ", "not TOML"),
         ("marks = ['a']", "outside of a column"),
-        ("[age]\nwidth = 3", "`width` is no boundary"),
+        ("[age]\nwidth = 3", "`width` is not a boundary"),
         ("[age]\nmarks = ['a']\nmax_width = 3", "either marks or a max_width"),
         ("[age]\nmarks = 'a'", "list of labels"),
         ("[age]\nmax_width = -1", "zero or larger"),

@@ -65,7 +65,7 @@ def test_ways_to_cut(people: Path, options: tuple[str, ...], labels: list[int]) 
         (("-c", "age", "--kind", "frequency"), "needs --count"),
         (("-c", "age", "--kind", "intervals"), "exactly one"),
         (("-c", "age", "--kind", "prefixes", "--keep", "a"), "--keep needs whole numbers"),
-        (("-c", "team", "--kind", "dates"), "no dates"),
+        (("-c", "team", "--kind", "dates"), "not dates"),
         (("-c", "aeg"), "Did you mean"),
     ],
 )

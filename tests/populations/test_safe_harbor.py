@@ -277,7 +277,7 @@ def test_zip_codes_that_lost_their_zero_are_said() -> None:
 
 
 def test_what_is_no_zip_code_is_refused() -> None:
-    with pytest.raises(ColumnError, match="1 distinct values are no ZIP codes"):
+    with pytest.raises(ColumnError, match="1 distinct values are not ZIP codes"):
         cells_of("zip", ["02138", "SW1A 1AA"])
 
 

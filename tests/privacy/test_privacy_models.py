@@ -50,7 +50,7 @@ LETTERS = taxonomy([("a", "early"), ("b", "early"), ("early", "any"), ("c", "any
         (lambda: Closeness(0.1, "s", "hierarchical"), "needs a hierarchy"),
         (lambda: Sensitivity(3, 2, "s"), "p = 3 distinct values do not fit"),
         (lambda: AlphaK(0, 2, "s"), "α > 0"),
-        (lambda: AlphaK(1.5, 2, "s"), "no share"),
+        (lambda: AlphaK(1.5, 2, "s"), "not a share"),
     ],
 )
 def test_impossible_demands(make: object, message: str) -> None:

@@ -102,7 +102,7 @@ def test_what_cannot_be_is_refused():
     for more, message in (
         ({"l": 3, "sensitive_bins": {"job": 3}}, "holds no numbers"),
         ({"l": 3, "sensitive_bins": {"income": 1}}, "not possible"),
-        ({"l": 3, "sensitive_bins": {"age": 5}}, "no sensitive column"),
+        ({"l": 3, "sensitive_bins": {"age": 5}}, "not a sensitive column"),
         ({"sensitive_bins": {"income": 5}}, "counted by distinct l-diversity"),
         (
             {"l": 6, "sensitive": ["income"], "sensitive_bins": {"income": 5}},

@@ -108,7 +108,7 @@ def test_only_a_released_dataset_is_replaced(house: Path, key: Path, tmp_path: P
     other = tmp_path / "precious"
     other.mkdir()
     (other / "thesis.txt").write_text("all of it")
-    with pytest.raises(ParameterError, match="no released dataset"):
+    with pytest.raises(ParameterError, match="not a released dataset"):
         release(house, key, other, force=True)
     assert (other / "thesis.txt").exists()
     with pytest.raises(ParameterError, match="the tables being read"):

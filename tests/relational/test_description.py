@@ -110,8 +110,8 @@ def test_a_description_follows_no_link(house: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[[", "no TOML"),
-        ("a = " + "[" * 20_000, "no TOML"),
+        ("[[[", "not TOML"),
+        ("a = " + "[" * 20_000, "not TOML"),
         ("person = 'x'", "no tables"),
         ("[tables]\npatients = 3", "where the table is"),
         ('[tables.patients]\nsource = "patients.csv"\nsecret = 1', "no setting `secret`"),
@@ -137,7 +137,7 @@ def test_a_reference_must_lead_to_a_key(house: Path) -> None:
             "b": {"source": pa.table({"to": [1]}), "references": {"to": "a.id"}},
         }
     }
-    with pytest.raises(ColumnError, match="no key"):
+    with pytest.raises(ColumnError, match="not a key"):
         sf.relational.dataset(described)
 
 

@@ -433,7 +433,7 @@ def test_a_received_file_is_checked(tmp_path, change, says):
 def test_what_is_no_recoding_is_refused(tmp_path, text):
     place = tmp_path / "x.recoding.json"
     place.write_text(text)
-    with pytest.raises(SourceError, match="this is no recoding"):
+    with pytest.raises(SourceError, match="this is not a recoding"):
         sf.Recoding.load(place)
     with pytest.raises(SourceError, match="no such file"):
         sf.Recoding.load(tmp_path / "y.json")

@@ -87,9 +87,9 @@ def test_a_comma_that_could_be_both_is_asked_for():
 
 def test_cells_that_do_not_parse_stop_it_or_are_counted():
     cells = ["1.1.2000", "soon", "soon", "31.02.2001", None, "NA"]
-    with pytest.raises(ColumnError, match=r"3 cells of column `x` are no dates.*unparsed"):
+    with pytest.raises(ColumnError, match=r"3 cells of column `x` are not dates.*unparsed"):
         parsed(cells, "date")
-    with pytest.warns(UserWarning, match="3 cells of column `x` are no dates and became missing"):
+    with pytest.warns(UserWarning, match="3 cells of column `x` are not dates and became missing"):
         assert parsed(cells, "date", unparsed="null") == [dt.date(2000, 1, 1), *[None] * 5]
 
 

@@ -125,7 +125,7 @@ def test_what_fails_leaves_open_what_was(bench: Running, tmp_path: Path) -> None
     table = project.table
     wrong: list[tuple[dict[str, object], str]] = [
         ({"encoding": "no-such"}, "There is no encoding `no-such`"),
-        ({"parse-3": "date"}, "cells of column `Ort` are no dates"),
+        ({"parse-3": "date"}, "cells of column `Ort` are not dates"),
         ({"exclude": "Ortt"}, "Did you mean `Ort`?"),
         ({"encoding": "utf-8"}, "encoding cp1252"),
     ]
@@ -143,7 +143,7 @@ def test_what_fails_leaves_open_what_was(bench: Running, tmp_path: Path) -> None
     bench.follow(
         bench.post(f"{base}/import", text=1, header=1, **{"parse-3": "date", "unparsed": "null"})
     )
-    assert "120 cells of column `Ort` are no dates and became missing" in project.first.noticed
+    assert "120 cells of column `Ort` are not dates and became missing" in project.first.noticed
     bench.follow(bench.post(f"{base}/import", text=1))
     assert project.table.columns == ("column_1", "column_2", "column_3", "column_4")
     assert project.rows == 121

@@ -479,7 +479,7 @@ def told_of_dates(
     """Sentences about moved dates: what that is worth, and what tells how far they were moved."""
     told: list[str | None] = [
         f"dates were moved by a secret number of days a person, {most:,} at most either way; that "
-        "is no promise: whoever knows one date of a person knows how far all of theirs were moved"
+        "is not a promise: whoever knows one date of a person knows how far all their dates moved"
     ]
     for name in date_columns(table, left_out):
         pairs = table.classes((name, person))

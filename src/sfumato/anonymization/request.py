@@ -117,7 +117,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     shift_dates: Annotated[
         bool,
         Field(
-            "Move all dates of a person by one secret number of days first; this is no promise.",
+            "Move all dates of a person by one secret number of days first; this is not a promise.",
             COLUMNS,
             "--shift-dates",
             default=False,
@@ -383,14 +383,14 @@ class Request:
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SourceError(
-                f"this is no TOML: {error}",
+                f"this is not TOML: {error}",
                 where=str(path),
                 remedy='Write e.g. k = 5 and qi = ["age", "sex"]; '
                 "`sfumato anonymize --write-config` makes one.",
             ) from None
         except (ValueError, KeyError, TypeError):
             raise SourceError(
-                "this is no certificate of `anonymize`",
+                "this is not a certificate of `anonymize`",
                 where=str(path),
                 remedy="Give a TOML file, or the .certificate.json beside a release.",
             ) from None
@@ -433,7 +433,7 @@ class Request:
         asked = {name: value for name, value in record["asked"].items() if value is not None}
         if record["method"] not in METHODS:
             raise ParameterError(
-                f"this is the certificate of `{record['method']}`, which is no method of anonymize",
+                f"this is the certificate of `{record['method']}`, not of a method of anonymize",
                 where=where,
                 remedy="Give the certificate of a release that `sfumato anonymize` made.",
             )
@@ -659,8 +659,8 @@ class Request:
             source.require([name])
             if name not in line or name not in self.qi_columns:
                 raise ColumnError(
-                    f"column `{name}` is no quasi-identifier that holds numbers or dates, so none "
-                    "can stand for its classes",
+                    f"column `{name}` is not a quasi-identifier with numbers or dates, so no "
+                    "number can stand for its classes",
                     where=source.name,
                     remedy=did_you_mean(name, [n for n in self.qi_columns if n in line]),
                 )
@@ -725,7 +725,7 @@ class Request:
             for name in given:
                 if name not in self.qi_columns:
                     raise ColumnError(
-                        f"`{name}` has {what} but is no quasi-identifier",
+                        f"`{name}` has {what} but is not a quasi-identifier",
                         where=source.name,
                         remedy=did_you_mean(name, self.qi_columns),
                     )
@@ -856,7 +856,7 @@ class Request:
         for name, why in (
             ("k_map", "people of a population are looked up in new groups"),
             ("parts", "groups are kept for the whole table"),
-            ("linkable", "a group of histories is no group of rows"),
+            ("linkable", "a group of histories is not a group of rows"),
         ):
             if getattr(self, name, None):
                 raise ParameterError(

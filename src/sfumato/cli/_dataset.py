@@ -33,7 +33,7 @@ def released(source: str | None, *, required: bool = False) -> bool:
 
     if required and is_dataset(source) and not is_released(source):
         raise ParameterError(
-            "no certificate lies here, so this is no released dataset",
+            "no certificate lies here, so this is not a released dataset",
             where=source,
             remedy="Name the folder that `sfumato anonymize` wrote, with its certificate.json.",
         )
@@ -195,7 +195,7 @@ def _verdict(found: DatasetScan) -> list[str]:
     lines = []
     if found.views:
         lines.append(
-            f"Views are no tables of the dataset and were not looked at: {', '.join(found.views)}."
+            f"Views are not part of the dataset and were not looked at: {', '.join(found.views)}."
         )
     if found.guessed:
         elsewhere = "" if is_postgres(found.dataset) else ", or in a dataset.toml"

@@ -160,7 +160,7 @@ class Boundaries:
             content = tomllib.loads(read_text(path, "the boundaries"))
         except tomllib.TOMLDecodeError as error:
             raise InputError(
-                f"this is no TOML: {error}",
+                f"this is not TOML: {error}",
                 where=str(path),
                 remedy='Write e.g. [age] and below it max_width = 10, or marks = ["Midwest"].',
             ) from None
@@ -196,7 +196,7 @@ class Boundaries:
         for name, rule in self.columns.items():
             if name not in shapes:
                 raise ColumnError(
-                    f"there is a boundary for `{name}`, which is no quasi-identifier",
+                    f"there is a boundary for `{name}`, which is not a quasi-identifier",
                     where=self.where,
                     remedy=did_you_mean(name, shapes),
                 )
@@ -298,7 +298,7 @@ def _validate(name: str, rule: dict[str, Any], where: str | None) -> None:
     for key in rule:
         if key not in _KINDS:
             raise ParameterError(
-                f"`{key}` is no boundary", where=place, remedy=did_you_mean(key, _KINDS)
+                f"`{key}` is not a boundary", where=place, remedy=did_you_mean(key, _KINDS)
             )
     if len(rule) != 1:
         raise ParameterError(

@@ -124,7 +124,9 @@ def dates(values: pa.Array, levels: Sequence[str] = CALENDAR[1:], name: str = "d
     days = as_days(values)
     if days is None:
         raise ColumnError(
-            "these are no dates", where=name, remedy="Write them as 2024-03-05, or leave them text."
+            "these are not dates",
+            where=name,
+            remedy="Write them as 2024-03-05, or leave them text.",
         )
     year = [f"{y:04d}" for y in pc.year(days).to_pylist()]
     month, quarter = pc.month(days).to_pylist(), pc.quarter(days).to_pylist()
@@ -303,7 +305,7 @@ def read_taxonomy(path: str | Path, delimiter: str = ",") -> Hierarchy:
         rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
     except csv.Error as error:
         raise HierarchyError(
-            f"this is no text table: {error}", where=str(path), remedy=_ONE_A_LINE
+            f"this is not a text table: {error}", where=str(path), remedy=_ONE_A_LINE
         ) from None
     for line, row in enumerate(rows, 1):
         if len(row) != 2:

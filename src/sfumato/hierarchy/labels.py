@@ -452,7 +452,7 @@ class ValueSets:
         unknown = sum(not codes for codes in sets)
         if unknown:
             raise HierarchyError(
-                f"{unknown} distinct labels of the release are no sets of the original values",
+                f"{unknown} distinct labels of the release are not sets of the original values",
                 where=f"column `{self.name}`",
                 remedy="Give the table that the release was made from.",
             )

@@ -253,7 +253,7 @@ class Ranges:
         unknown = sum(entry is None or entry[1] < entry[0] for entry in entries)
         if unknown:
             raise HierarchyError(
-                f"{unknown} distinct labels of the release are no ranges of the original values",
+                f"{unknown} distinct labels of the release are not ranges of the original values",
                 where=f"column `{self.name}`",
                 remedy="Give the table that the release was made from.",
             )

@@ -325,8 +325,8 @@ def _repeated(release: Codes, people: Codes, identity: str) -> list[str]:
         rows = np.bincount(entries.column(identity), weights=entries.counts)
         if several := int((rows > 1).sum()):
             said.append(
-                f"`{identity}` is no identity in {what}: {several:,} of its values stand in "
-                "several rows, and any of them counts as the right one; if they belong to one "
+                f"`{identity}` does not identify rows in {what}: {several:,} of its values stand "
+                "in several rows, and any of them counts as the right one; if they belong to one "
                 f"person, say so with {spell('person', identity)}"
             )
     return said
@@ -497,7 +497,7 @@ def _require_own_values(release: Any, released: Table, on: Sequence[str]) -> Non
     for name, why in changed.items():
         rest = [one for one in on if one not in changed]
         raise ColumnError(
-            f"column `{name}` {why}: equal numbers of the outside table are no matches",
+            f"column `{name}` {why}: equal numbers in the outside table are not matches",
             where=released.name,
             remedy=f"Join by the others ({spell('on', rest)}), or attack a release that shows "
             "ranges."

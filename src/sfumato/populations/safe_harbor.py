@@ -185,7 +185,7 @@ def _areas(name: str, values: pa.Array, restricted: frozenset[str], pad: bool) -
     right = pc.sum(pc.match_substring_regex(present, r"^\d{3,10}(?:-\d+)?$")).as_py() or 0
     if wrong := len(present) - right:
         raise ColumnError(
-            f"{wrong:,} distinct values are no ZIP codes",
+            f"{wrong:,} distinct values are not ZIP codes",
             where=f"column `{name}`",
             remedy="Make them null, or drop the column.",
         )

@@ -126,7 +126,7 @@ class AlphaK(Model):
         require_number(self.alpha, "α", above=0.0)
         if self.alpha > 1:
             raise ParameterError(
-                f"α = {self.alpha:g} is no share of a class", remedy="Give 0 < α <= 1."
+                f"α = {self.alpha:g} is not a share of a class", remedy="Give 0 < α <= 1."
             )
         require_whole(self.k, "k")
 

@@ -337,7 +337,7 @@ def commonest(counted: Counted, at: int, *, known: bool = False) -> str:
 
 
 def require_whole(value: Any, name: str) -> None:
-    """Refuse what is no whole number, or too small."""
+    """Refuse what is not a whole number, or too small."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         raise ParameterError(f"{name} = {value} is not possible", remedy=f"Give {name} >= 1.")
 

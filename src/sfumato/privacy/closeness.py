@@ -118,7 +118,7 @@ class Closeness(Model):
                 )
             if name not in asked.sensitive:
                 raise ColumnError(
-                    f"a distance is given for `{name}`, which is no sensitive column",
+                    f"a distance is given for `{name}`, which is not a sensitive column",
                     remedy=did_you_mean(name, asked.sensitive),
                 )
         for name in asked.sensitive if t is not None else ():

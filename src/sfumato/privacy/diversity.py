@@ -112,7 +112,7 @@ def _of_kind(asked: Asked, kind: str) -> float | None:
         return None
     if kind != "entropy" and number != int(number):
         raise ParameterError(
-            f"l = {number:g} is no whole number", remedy="Only entropy takes fractions."
+            f"l = {number:g} is not a whole number", remedy="Only entropy takes fractions."
         )
     return float(number)
 
@@ -123,7 +123,7 @@ def _refuse_bins_of_others(asked: Asked, number: float | None) -> None:
     for name, bins in given.items():
         if name not in asked.sensitive:
             raise ColumnError(
-                f"ranges are asked of `{name}`, which is no sensitive column",
+                f"ranges are asked of `{name}`, which is not a sensitive column",
                 remedy=did_you_mean(name, asked.sensitive),
             )
         if bins != int(bins) or bins < 2:

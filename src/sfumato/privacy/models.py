@@ -243,7 +243,7 @@ def models_of(
     named = {name for name, value in values.items() if value != declared[name].default}
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise ParameterError(f"{name} = {value} is no number", remedy="Give a number.")
+            raise ParameterError(f"{name} = {value} is not a number", remedy="Give a number.")
     asked = Asked(values, sensitive, ordered, hierarchies or {}, edges or {})
     wanted = (kind for kind in MODELS if not named.isdisjoint(kind.asked_by))
     models = tuple(model for kind in wanted for model in kind.of(asked))

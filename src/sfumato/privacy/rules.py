@@ -167,7 +167,7 @@ def compile_rules(
             continue  # sizes are no figures of a sensitive column; for k-map see `with_crowd`
         if model.about not in sensitive:
             raise ColumnError(
-                f"{model.name} is asked of `{model.about}`, which is no sensitive column",
+                f"{model.name} is asked of `{model.about}`, which is not a sensitive column",
                 remedy=did_you_mean(model.about, names),
             )
         column = sensitive[model.about]

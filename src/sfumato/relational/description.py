@@ -488,7 +488,7 @@ def _file(place: Path, opening: Opener) -> Dataset:
         told = tomllib.loads(read_bytes(place, "the dataset").decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
         raise SourceError(
-            "this is no TOML",
+            "this is not TOML",
             where=where,
             remedy='Write e.g. person = "patients.id" and [tables.patients] with a source; '
             "`sfumato scan FOLDER` shows one.",
@@ -702,6 +702,6 @@ def require_person(made: Dataset) -> tuple[str, str]:
             f"`{name}.{column}` does not name one person per row: {told} in {sizes.rows:,} rows",
             where=shown(made.name),
             remedy="Name the table with one row per person. One table with several rows per person "
-            f"is no dataset: release it with {spell('person', column)}.",
+            f"is not a dataset: release it with {spell('person', column)}.",
         )
     return name, column

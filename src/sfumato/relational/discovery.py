@@ -161,8 +161,8 @@ def _require_key(to: Table, one: Reference) -> None:
     sizes = to.class_sizes([one.key])
     if sizes.classes < sizes.rows:
         raise ColumnError(
-            f"`{one.table}.{one.column}` refers to `{one.to}.{one.key}`, which is no key: some of "
-            "its values occur more than once",
+            f"`{one.table}.{one.column}` refers to `{one.to}.{one.key}`, which is not a key: some "
+            "of its values occur more than once",
             where=to.name,
             remedy="Refer to a column that names rows, or leave the reference out.",
         )

@@ -629,8 +629,8 @@ def moved_dates(plan: Plan, budget: Budget) -> Plan:
         )
     told = [
         f"dates were moved by a secret number of days a person, {asked.shift_days:,} at most "
-        "either way, the same in all tables; that is no promise: whoever knows one date of a "
-        "person knows how far all of theirs were moved"
+        "either way, the same in all tables; that is not a promise: whoever knows one date of a "
+        "person knows how far all their dates moved"
     ]
     told += [one for one in shared if one is not None]
     if still:

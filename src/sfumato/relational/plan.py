@@ -203,7 +203,7 @@ def plan_of(made: Dataset, asked: Request, exclude: Sequence[str] = ()) -> Plan:
         told.append(f"left out, as columns of keys that would link rows: {columns_of}")
     if made.views:
         views = ", ".join(f"`{name}`" for name in made.views)
-        told.append(f"views are no tables of the dataset and are not released: {views}")
+        told.append(f"views are not part of the dataset and are not released: {views}")
     return replace(found, left_out=(*left_out, *empty), warnings=(*told, *_uncounted(found)))
 
 

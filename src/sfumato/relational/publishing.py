@@ -168,7 +168,7 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
             )
         if place.is_symlink() or not (place / CERTIFICATE).is_file():
             raise ParameterError(
-                "this is no released dataset, and nothing else is replaced",
+                "this is not a released dataset, and nothing else is replaced",
                 where=output,
                 remedy="Choose another name, or remove it yourself.",
             )

@@ -86,7 +86,7 @@ def today() -> dt.date:
         return dt.datetime.fromtimestamp(int(fixed), dt.UTC).date()
     except (ValueError, OverflowError, OSError):
         raise ParameterError(
-            "SOURCE_DATE_EPOCH is no number of seconds since 1970",
+            "SOURCE_DATE_EPOCH is not a number of seconds since 1970",
             remedy="Set it to a whole number, or unset it.",
         ) from None
 
@@ -209,7 +209,7 @@ def _read(path: Path) -> bytes:
     try:
         if not path.is_file() and path.exists():
             raise SourceError(
-                "the certificate is no file", where=where, remedy="Name the .certificate.json."
+                "the certificate is not a file", where=where, remedy="Name the .certificate.json."
             )
         with path.open("rb") as file:
             content = file.read(_LONGEST + 1)

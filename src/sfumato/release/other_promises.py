@@ -184,7 +184,7 @@ class LinkedHistories:
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
         if not all(isinstance(told["column"], str) for told in parameters.get("models", ())):
-            raise TypeError("a model is about something that is no column")
+            raise TypeError("a model is about something that is not a column")
         return cls(
             int(parameters["k"]),
             None if parameters["m"] is None else int(parameters["m"]),

@@ -250,7 +250,7 @@ class Anonymity(CountsPersons):
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
         if not all(isinstance(told.get("column", ""), str) for told in parameters["models"]):
-            raise TypeError("a model is about something that is no column")
+            raise TypeError("a model is about something that is not a column")
         return cls(
             tuple(model_from_dict(model) for model in parameters["models"]),
             tuple(tuple(names) for names in parameters["qi"]),

@@ -151,7 +151,7 @@ class Recoding:
         try:
             body = json.loads(read_text(path, "the recoding"))
         except (ValueError, RecursionError):
-            raise _no_recoding(where, "it is no JSON") from None
+            raise _no_recoding(where, "it is not JSON") from None
         if not isinstance(body, dict) or "recoding" not in body:
             raise _no_recoding(where, "it does not say that it is one")
         if body["recoding"] != FORMAT:
@@ -410,7 +410,7 @@ def _check(body: Mapping[str, Any], where: str) -> None:
 
 def _no_recoding(where: str, why: str) -> SourceError:
     return SourceError(
-        f"this is no recoding: {why}",
+        f"this is not a recoding: {why}",
         where=where,
         remedy="Name a file that `sfumato anonymize --save-recoding` or `Recoding.save` wrote.",
     )

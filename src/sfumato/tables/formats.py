@@ -490,7 +490,7 @@ def open_postgres(given: str, query: str | None = None) -> Engine:
         query, fragment = fragment.removeprefix(_PREFIX), ""
     if "@" in fragment:
         raise SourceError(
-            "a # ends the address of a database, and what follows is no table",
+            "a # ends the address of a database, and what follows is not a table",
             where=shown(given),
             remedy="Write # in a password as %23; tables with strange names go into a query.",
         )

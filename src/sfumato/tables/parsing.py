@@ -370,7 +370,7 @@ class ParsedSource(BaseSource):
         failed = sum(count for text, count in cells.items() if read(text) is None)
         if failed:
             what = KINDS[kind].split(",")[0]
-            said = f"{failed:,} cells of column `{name}` are no {what}"
+            said = f"{failed:,} cells of column `{name}` are not {what}"
             if failed == 1:
                 said = f"1 cell of column `{name}` cannot be read as {what}"
             if self._unparsed == "stop":

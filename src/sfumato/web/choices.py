@@ -458,7 +458,7 @@ class Choices(_Demands):  # type: ignore[misc]
             return what, "Put one there under Configure, or leave them empty under Risk."
         if self.l is not None and self.l_kind != "entropy" and self.l != int(self.l):
             return (
-                "the l that is asked for is no whole number",
+                "the l that is asked for is not a whole number",
                 "Only entropy takes fractions: see “counted as” under Risk.",
             )
         if self.l is not None and self.l_kind == "recursive" and self.c == 0:

@@ -255,7 +255,8 @@ class EditableHierarchy:
         picked = set(self._known(nodes)) - {self.root}
         if not picked:
             raise ParameterError(
-                "nothing to mark was picked", remedy="Pick nodes below the topmost: it is no limit."
+                "nothing to mark was picked",
+                remedy="Pick nodes below the topmost: it is not a limit.",
             )
         marks = self.marks - picked if picked <= self.marks else self.marks | picked
         return replace(self, marks=marks)
@@ -305,7 +306,7 @@ class EditableHierarchy:
         label = label.strip()
         if not label or len(label) > LONGEST_LABEL or not label.isprintable():
             raise ParameterError(
-                "this is no name for a group",
+                "this cannot be the name of a group",
                 remedy=f"Write one line of at most {LONGEST_LABEL} characters.",
             )
         taken = any(name == label and at != node for at, name in self.names.items())

@@ -335,7 +335,7 @@ class Uploads:
         plain = name.replace("\\", "/").rpartition("/")[2].strip()
         if not plain.lower().endswith(ENDINGS) or plain.startswith(".") or not plain.isprintable():
             raise ParameterError(
-                "this is no table that can be read here",
+                "this is not a table that can be read here",
                 remedy="Choose a text file, Parquet, Arrow, Excel, SPSS, Stata, SAS or SQLite.",
             )
         if len(plain.encode()) > 200:

@@ -133,7 +133,7 @@ def _allowed(problem: Problem, lattice: _Lattice) -> list[Sequence[int]]:
     for name in asked:
         if name not in problem.qi:
             raise ParameterError(
-                f"`{name}` is no column whose level is chosen",
+                f"`{name}` is not a column whose level is chosen",
                 remedy=did_you_mean(name, problem.qi),
             )
     found: list[Sequence[int]] = []

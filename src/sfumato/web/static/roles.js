@@ -42,7 +42,7 @@ export function keeping(form, show) {
   return { save, isLast: (number) => number === latest, number: () => latest };
 }
 
-/* What this page decided itself is no news to it. */
+/* This page already knows what it decided itself. */
 export function known(edition) {
   document.getElementById("tray").dataset.edition = edition;
 }

@@ -25,7 +25,7 @@ function follow(job) {
     events.close();
     location.reload();
   };
-  /* Leaving breaks the stream off: that is no reason to load the page again. */
+  /* Leaving breaks the stream off: that is not a reason to load the page again. */
   addEventListener("beforeunload", () => events.close());
 }
 
@@ -55,7 +55,7 @@ function slide(field) {
   range.addEventListener("input", () => { field.value = range.value; draw(); });
   field.addEventListener("input", () => { range.value = field.value; draw(); });
   let kept = field.value;
-  /* What is no k is not kept, and that is said: the field goes back to what is. */
+  /* What is not a valid k is not kept, and that is said: the field goes back to what is. */
   field.addEventListener("change", (event) => {
     if (field.checkValidity()) kept = field.value;
     else {
