@@ -77,3 +77,5 @@ def test_rows_are_dealt_to_their_parts_in_their_order(monkeypatch, tmp_path, hel
 def test_no_rows_are_dealt_to_no_part(tmp_path):
     assert list(Dealt.out([], tmp_path / "dealt.arrow").tables()) == []
     assert list(Dealt.out([]).tables()) == []
+    empty = pa.record_batch({"part": pa.array([], pa.int64()), "at": pa.array([], pa.int64())})
+    assert list(Dealt.out([empty]).tables()) == []

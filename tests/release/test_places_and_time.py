@@ -137,6 +137,6 @@ def test_an_identity_that_repeats_is_told() -> None:
     known = pa.table({"who": [1, 2, 2], "age": [20, 30, 31]})
     released = pa.table({"who": [1, 2], "age": ["20", "[30, 40)"]})
     (warning,) = sf.attack(released, known, on=["age"], identity="who").warnings
-    assert "no identity in the outside table: 1 of its values" in warning
+    assert "does not identify rows in the outside table: 1 of its values" in warning
     assert not sf.attack(released, known, on=["age"], identity="who", person="who").warnings
     assert not sf.attack(released, known.slice(0, 2), on=["age"], identity="who").warnings

@@ -669,7 +669,7 @@ class Dealt:
 def _some_at_a_time(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     """The same rows, at least so many together but for the last."""
     held: list[pa.RecordBatch] = []
-    for batch in batches:
+    for batch in filter(len, batches):
         held.append(batch)
         if sum(each.num_rows for each in held) >= rows:
             yield pa.Table.from_batches(held)
