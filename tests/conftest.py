@@ -72,6 +72,7 @@ REPEATED = {
     "engines/test_conformance.py": {
         "test_a_fingerprint_knows_which_row_and_column_a_cell_is_in[spark]": "[postgres]",
         "test_adult_measures_are_the_same[spark]": "[postgres]",
+        "test_batches[spark]": "[postgres]",
         "test_fingerprint_knows_rows_not_their_order[spark]": "[postgres]",
         "test_questions_between_batches[spark]": "[postgres]",
         "test_three_hundred_columns[spark]": "[postgres]",
@@ -108,6 +109,7 @@ REPEATED = {
     },
     "engines/test_population_everywhere.py": {
         "test_safe_harbor_decides_the_same_everywhere[spark]": "[postgres]",
+        "test_the_same_answers_everywhere[spark]": "[postgres]",
     },
     "engines/test_recodings.py": {
         "test_everything_suppressed[spark]": "[postgres]",
@@ -155,6 +157,9 @@ REPEATED = {
     "quasi/test_minimal_keys.py": {
         "test_samples_change_where_the_search_begins_and_not_what_it_finds[samples0]": "[samples2]",
     },
+    "quasi/test_scan_engines.py": {
+        "test_spark": "test_postgres_asks_few_questions",
+    },
     "relational/test_postgres_schema.py": {
         "test_random_houses_are_released_as_in_memory[5]": "[7]",
     },
@@ -162,6 +167,9 @@ REPEATED = {
         "test_frames_are_released_without_keys_and_not_collected": (
             "test_frames_are_released_together_and_not_collected"
         ),
+    },
+    "release/test_hostile_cells.py": {
+        "test_files_that_would_take_all_memory_are_refused_before[orc]": "[xlsx]",
     },
     "report/test_recomputed_releases.py": {
         "test_the_page_of_a_release[demo-cells]": "[survey-cells]",
@@ -193,6 +201,12 @@ REPEATED = {
     },
     "web/test_tree_pages.py": {
         "test_the_command_line_repeats_a_release_with_trees_and_limits[mondrian]": "[full-domain]",
+    },
+    "web/test_wide_tables.py": {
+        "test_300_columns_fit_and_follow": "test_ten_of_86_columns_are_kept_in_few_clicks",
+    },
+    "web/test_workbench_in_browser.py": {
+        "test_other_verbs_are_asked_where_they_belong[1]": "[0]",
     },
 }
 """What takes long and asks again what another test asks: `make slow` runs it, and `make test` the

@@ -483,7 +483,8 @@ def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: 
         context.close()
 
 
-def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) -> None:
+@pytest.mark.parametrize("first", [0, 1])
+def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page, first: int) -> None:
     """Each from its step, by clicking; nothing sticks out, and nothing is hard to read."""
     (project,) = bench.workbench.projects.values()
     few = ("sex", "zip", "marital_status", "language")  # of which a lattice can be drawn
@@ -501,7 +502,7 @@ def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) ->
     expect(page.locator("#node .verdict")).to_contain_text("holds")
     look(page, "lattice")
     no_issues(page, "lattice")
-    for name, verb in VERBS.items():
+    for name, verb in list(VERBS.items())[first::2]:
         page.get_by_role("link", name=verb.step.capitalize(), exact=True).click()
         page.get_by_role("link", name=verb.title).click()
         at(page, verb.title)
