@@ -548,3 +548,23 @@ def test_an_alarm_that_comes_too_late_is_taken_back(monkeypatch, ended_by):
     heeded._ring()
     heeded.__exit__(compiling._TooLong)
     assert told[-1] is not None
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_what_others_write_while_a_loop_begins_stays(monkeypatch, lists):
+    copied = compiling._copied
+
+    def meanwhile(value, copies, lists):
+        own = copied(value, copies, lists)
+        if isinstance(value, np.ndarray):
+            value[1] = 7  # as another thread may, once this one has its copy
+        return own
+
+    loop, numbers = Loop(_first_becomes_one, lists=lists), np.zeros(3, np.int64)
+    monkeypatch.setattr(compiling, "_copied", meanwhile)
+    loop.interpreted(numbers)
+    assert numbers.tolist() == [1, 7, 0]
+
+
+def _first_becomes_one(numbers):
+    numbers[0] = 1

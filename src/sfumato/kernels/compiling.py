@@ -199,7 +199,8 @@ class Loop:
         """
         copies: list[tuple[Any, Any]] = []
         own = [_copied(argument, copies, self.lists) for argument in arguments]
-        before = [array.copy() for array, _ in copies]
+        # What was copied, and not the array again: others may have written to it meanwhile.
+        before = [np.array(copy, array.dtype).reshape(array.shape) for array, copy in copies]
         with _uncollected(), np.errstate(all="ignore", divide="raise"), _Alarm(self.patience):
             result = self.plain(*own)
         for (array, copy), was in zip(copies, before, strict=True):
