@@ -23,8 +23,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any, ParamSpec, TypeVar
 
 from sfumato.errors import ParameterError
 
@@ -68,10 +67,9 @@ class Clock:
     first run as on the second.
     """
 
-    budgets: ClassVar[WeakValueDictionary[int, Budget]] = WeakValueDictionary()
     _lost = 0.0
     _stopped: float | None = None
-    _told: tuple[Budget, ...] = ()
+    _told: Budget | None = None
 
     @classmethod
     def now(cls) -> float:
@@ -81,14 +79,11 @@ class Clock:
 
     @classmethod
     def stop(cls, why: str) -> None:
-        """Stand still until `go_on`; whoever watches the work of this thread is told why."""
+        """Stand still until `go_on`; whoever watches the work that is going on here is told why."""
         cls._stopped = time.monotonic()
-        budgets, here = tuple(cls.budgets.values()), threading.get_ident()
-        own = tuple(one for one in budgets if one._doing is None or one._doing[0] == here)
-        cls._told = own or budgets
-        for budget in cls._told:
-            if budget.on_progress is not None:
-                budget.on_progress(why, None)
+        cls._told = told = _at_work.get()
+        if told is not None and told.on_progress is not None:
+            told.on_progress(why, None)
 
     @classmethod
     def go_on(cls) -> None:
@@ -96,10 +91,9 @@ class Clock:
         if cls._stopped is not None:
             cls._lost += time.monotonic() - cls._stopped
             cls._stopped = None
-        told, cls._told = cls._told, ()
-        for budget in told:
-            if budget._doing is not None:
-                budget.progress(*budget._doing[1:])
+        told, cls._told = cls._told, None
+        if told is not None and told._doing:
+            told.progress(*told._doing[-1])
 
 
 @dataclass(eq=False)
@@ -134,13 +128,12 @@ class Budget:
     on_progress: Progress | None = None
     threads: int | None = None
     stopped_by: str | None = field(default=None, init=False)
-    _doing: tuple[int, str, float | None] | None = field(default=None, init=False, repr=False)
+    _doing: list[tuple[str, float | None]] = field(default_factory=list, init=False, repr=False)
     _started: float = field(default_factory=lambda: Clock.now(), init=False, repr=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        Clock.budgets[id(self)] = self
         if self.seconds is not None and not self.seconds >= 0:
             raise ParameterError(
                 f"a time budget of {self.seconds} s is not possible", remedy="Give zero or more."
@@ -197,7 +190,7 @@ class Budget:
         Cancelling one cancels both.
         """
         rest = Budget(memory=self.memory, on_progress=self.on_progress, threads=self.threads)
-        rest._cancelled = self._cancelled
+        rest._cancelled, rest._doing = self._cancelled, self._doing
         return rest
 
     def holds(self, size: float) -> bool:
@@ -216,9 +209,22 @@ class Budget:
 
     def progress(self, doing: str, share: float | None = None) -> None:
         """Tell whoever watches what is being done and how much of it is finished."""
-        self._doing = (threading.get_ident(), doing, share)
+        self._doing[:] = [(doing, share)]
         if self.on_progress is not None:
             self.on_progress(doing, share)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Let what runs inside of the block use no more threads than this allows.
+
+        Whoever watches is told there, and only there, when loops are compiled.
+        """
+        before = _at_work.set(self)
+        try:
+            with limited(self.threads):
+                yield
+        finally:
+            _at_work.reset(before)
 
 
 def parse_memory(text: str) -> int:
@@ -335,6 +341,7 @@ _WORTHWHILE = 1 << 18
 """Entries below which starting a thread costs more than it saves."""
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
+_at_work: ContextVar[Budget | None] = ContextVar("at_work", default=None)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -359,15 +366,17 @@ def limited(threads: int | None) -> Iterator[None]:
 
 
 def within_budget(function: Callable[P, S]) -> Callable[P, S]:
-    """Let a verb use as many threads as the budget allows that it is given by name."""
+    """Let the budget that a verb is given by name be at work as long as the verb runs."""
 
     @wraps(function)
-    def limiting(*given: P.args, **named: P.kwargs) -> S:
+    def working(*given: P.args, **named: P.kwargs) -> S:
         budget = named.get("budget")
-        with limited(budget.threads if isinstance(budget, Budget) else None):
+        if not isinstance(budget, Budget):
+            return function(*given, **named)
+        with budget.at_work():
             return function(*given, **named)
 
-    return limiting
+    return working
 
 
 def _least(*threads: int | None) -> int | None:
@@ -403,7 +412,8 @@ def together(loop: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list
     if len(calls) == 1:
         return [loop(*calls[0])]
     with ThreadPoolExecutor(len(calls), "sfumato-loop") as pool:
-        return list(pool.map(lambda arguments: loop(*arguments), calls))
+        futures = [pool.submit(copy_context().run, loop, *arguments) for arguments in calls]
+        return [future.result() for future in futures]
 
 
 def each(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.persons import require_person
 from sfumato.engines.encoding import codes_among
 from sfumato.engines.protocol import ClassSizes, CodeArray, Codes
@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 
+@within_budget
 def risk(
     source: Any,
     qi: Sequence[str],

@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,7 @@ import pytest
 
 import sfumato
 from sfumato import kernels
-from sfumato.budget import Budget, Clock
+from sfumato.budget import Budget, Clock, together
 from sfumato.kernels import compiling
 from sfumato.kernels.compiling import Loop
 
@@ -366,7 +365,8 @@ def test_time_stands_still_while_numba_compiles():
     import numba
 
     start, before = time.monotonic(), budget.elapsed
-    numba.njit(lambda number: number + 1)(1.5)
+    with budget.at_work():
+        numba.njit(lambda number: number + 1)(1.5)
     took = time.monotonic() - start
     assert told == ["compiling, once on this machine"]
     assert budget.elapsed - before < took
@@ -376,18 +376,34 @@ def test_time_stands_still_while_numba_compiles():
 def test_compiling_is_said_while_it_lasts_and_of_the_work_that_waits_for_it():
     import numba
 
-    told, elsewhere = [], []
+    told, over = [], []
     budget = Budget(on_progress=lambda doing, share: told.append((doing, share)))
-    other = Budget(on_progress=lambda doing, share: elsewhere.append(doing))
+    before = Budget(on_progress=lambda doing, share: over.append(doing))
     Loop(_count_to).dispatcher
-    budget.progress("searching", 0.5)
-    aside = threading.Thread(target=other.progress, args=("counting",))
-    aside.start()
-    aside.join()
-    numba.njit(lambda number: number + 2)(1.5)
+    with before.at_work():
+        before.progress("counting")
+    with budget.at_work():
+        budget.part(0.5).progress("searching", 0.5)
+        together(numba.njit(lambda number: number + 2), [(1.5,), (2.5,)])
+    numba.njit(lambda number: number + 3)(1.5)
     compiling = ("compiling, once on this machine", None)
     assert told == [("searching", 0.5), compiling, ("searching", 0.5)]
-    assert elsewhere == ["counting"]
+    assert over == ["counting"]
+
+
+def test_whoever_is_told_of_compiling_may_end_it():
+    import numba
+
+    def interrupt(doing, share):
+        raise KeyboardInterrupt
+
+    budget = Budget(on_progress=interrupt)
+    Loop(_count_to).dispatcher
+    with budget.at_work(), pytest.raises(KeyboardInterrupt):
+        numba.njit(lambda number: number + 4)(1.5)
+    assert Clock._stopped is None
+    assert numba.njit(lambda number: number + 5)(1.5) == 6.5
+    assert Clock._stopped is None
 
 
 def test_without_a_folder_to_write_there_is_one_of_our_own(tmp_path, monkeypatch):
@@ -445,6 +461,7 @@ def other_process(patience: float) -> subprocess.Popen[str]:
         "import sys, shared; from sfumato.budget import Budget; "
         "from sfumato.kernels import compiling; compiling._Turns.patience = float(sys.argv[1]); "
         "budget = Budget(on_progress=lambda doing, share: print(doing, flush=True)); "
+        "working = budget.at_work(); working.__enter__(); "
         "loop = shared.loop.dispatcher; print(loop(3)); "
         "print(sum(loop.stats.cache_misses.values()))"
     )

@@ -16,7 +16,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from sfumato.budget import Budget, limited, parse_memory, parse_time, reuse_memory
+from sfumato.budget import Budget, parse_memory, parse_time, reuse_memory
 from sfumato.cli import _options, guarded, visible, visible_json
 from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
@@ -397,7 +397,7 @@ def _command(
                 given[name] = group(**{one: given.pop(one) for one in of_group[name]})
             run.given = given
             try:
-                with _on_cores(common["threads"]):
+                with _on_cores(run.budget):
                     function(run, **given)
             finally:
                 run.close()
@@ -425,20 +425,20 @@ def _naming_options(own: set[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _on_cores(threads: int | None) -> Iterator[None]:
+def _on_cores(budget: Budget) -> Iterator[None]:
     """Use so many threads at most, in loops of our own and in Arrow's."""
-    if threads is None:
-        yield
-        return
-    import pyarrow as pa
-
-    before = pa.cpu_count()
-    pa.set_cpu_count(threads)
-    try:
-        with limited(threads):
+    with budget.at_work():
+        if budget.threads is None:
             yield
-    finally:
-        pa.set_cpu_count(before)
+            return
+        import pyarrow as pa
+
+        before = pa.cpu_count()
+        pa.set_cpu_count(budget.threads)
+        try:
+            yield
+        finally:
+            pa.set_cpu_count(before)
 
 
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:

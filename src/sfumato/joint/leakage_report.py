@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.errors import BudgetError, ParameterError, PromiseError
 from sfumato.joint.agreement import Agreement, Category
 from sfumato.joint.attack import Attacker, equal_tables, grid_attack
@@ -273,6 +273,7 @@ def recovered_rows(
     return recovered - escaped, int((slow.recovered & ~slow.certain).sum())
 
 
+@within_budget
 def safe_rounding(
     encoded: Encoded,
     agreement: Agreement,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.errors import ColumnError, InputError, ParameterError, PromiseError, SourceError
 from sfumato.files import appearing
 from sfumato.joint.agreement import Agreement
@@ -261,6 +261,7 @@ class ShareResult(Result):
     share: Share | None = field(default=None, repr=False, metadata={"private": True})
 
 
+@within_budget
 def make_share(
     rows: Any,
     agreement: Agreement,

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.errors import InputError, ParameterError, PromiseError, SourceError
 from sfumato.joint import attack
 from sfumato.joint.agreement import Agreement
@@ -333,6 +333,7 @@ class Evaluation(Result):
         return max((m for m in self.models if m.dimensions), key=lambda m: m.dimensions or 0)
 
 
+@within_budget
 def evaluate(
     encoded: Encoded,
     time: Floats,
@@ -443,6 +444,7 @@ def evaluate(
     )
 
 
+@within_budget
 def evaluate_tables(
     tables: Mapping[str, Any],
     agreement: Agreement,

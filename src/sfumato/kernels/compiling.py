@@ -740,7 +740,11 @@ class _Paused:
     def __enter__(self) -> None:
         _Paused.depth += 1
         if _Paused.depth == 1:
-            Clock.stop("compiling, once on this machine")
+            try:
+                Clock.stop("compiling, once on this machine")
+            except BaseException:  # whoever is told may want to end the work
+                self.__exit__()
+                raise
 
     def __exit__(self, *_: object) -> None:
         _Paused.depth -= 1

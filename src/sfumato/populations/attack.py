@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.engines.encoding import codes_among
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
@@ -386,6 +386,7 @@ def _weighted_median(values: Floats, rows: Ints) -> float | None:
     return float(values[order][np.searchsorted(total, total[-1] / 2)])
 
 
+@within_budget
 def attack(
     release: Any,
     people: Any,

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.codebooks import RESTRICTED_AREAS, postal_text
 from sfumato.columns.content import words_of
 from sfumato.columns.persons import known_persons, not_compared, numbers_of_persons
@@ -353,6 +353,7 @@ INDIRECT = ("B", "C")
 """Kinds that tell something about people without naming them: geography, dates and ages."""
 
 
+@within_budget
 def safe_harbor(
     source: Any,
     *,

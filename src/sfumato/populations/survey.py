@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.hierarchy import Hierarchy, read_folder
@@ -389,6 +389,7 @@ class PopulationReport(Result):
         return "bound" if bounded else "estimate"
 
 
+@within_budget
 def population(
     source: Any,
     *,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi import sampling
 from sfumato.quasi.greedy import (
@@ -529,6 +529,7 @@ def greedy_cover(
     return tuple(chosen)
 
 
+@within_budget
 def minimum_key(
     source: Any,
     *,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.persons import (
     names_of_persons,
     published_names,
@@ -340,6 +340,7 @@ EXPLAINED = 40
 """Columns left out for which the reason is worked out; beyond that the first ones only."""
 
 
+@within_budget
 def mask(
     source: Any,
     *,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.persons import require_person
 from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ParameterError, spell
@@ -103,6 +103,7 @@ def _by_wildcards(columns: Sequence[str], entries: Codes) -> Measures:
     )
 
 
+@within_budget
 def measure(
     source: Any,
     columns: Sequence[str] | None = None,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.profile import equivalents, expanded
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
@@ -112,6 +112,7 @@ class MinimalKeys(Result):
     equal_pairs: int | None = None
 
 
+@within_budget
 def minimal_keys(
     source: Any,
     *,

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato import kernels
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.content import ColumnFacts, looks_coded
 from sfumato.columns.persons import person_columns, require_person
 from sfumato.columns.profile import (
@@ -511,6 +511,7 @@ class Scan(Result):
         return tuple(column.name for column in self.columns if column.role == role)
 
 
+@within_budget
 def scan(
     source: Any,
     columns: Sequence[str] | None = None,

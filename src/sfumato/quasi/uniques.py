@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.budget import PROGRAM_MEMORY, Budget
+from sfumato.budget import PROGRAM_MEMORY, Budget, within_budget
 from sfumato.engines.protocol import Codes
 from sfumato.errors import EngineMemoryError, ParameterError, spell
 from sfumato.quasi.greedy import histogram
@@ -93,6 +93,7 @@ class Uniques(Result):
     """For each person, the fewest columns that single one of their rows out; 0: none does."""
 
 
+@within_budget
 def uniques(
     source: Any,
     *,

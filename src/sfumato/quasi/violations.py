@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import histogram
@@ -62,6 +62,7 @@ class Violations(Result):
     counted: str = "rows"
 
 
+@within_budget
 def violations(
     source: Any,
     *,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import recognise_columns
 from sfumato.relational.description import Dataset, Reference, dataset, require_person, split_name
@@ -102,6 +102,7 @@ class DatasetScan(Result):
     views: tuple[str, ...] = ()
 
 
+@within_budget
 def scan(
     source: Any,
     columns: Sequence[str] | None = None,

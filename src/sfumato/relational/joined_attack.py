@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.anonymization.linkable import require_countable
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import read_folder
@@ -80,6 +80,7 @@ class TablesAttack(Result):
         return self.matches_one + self.matches_few == 0
 
 
+@within_budget
 def attack(
     release: str | Path,
     people: Any,

@@ -23,7 +23,7 @@ from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.releasing import as_released, release_of, require_new_names, step_of
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.anonymization.verb import solve
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.staging import appearing_folder
@@ -83,6 +83,7 @@ _MOST_VALUES = 1_000_000
 
 
 @declares(RequestFields)
+@within_budget
 def anonymize(
     source: Any,
     *,

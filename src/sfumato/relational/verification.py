@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.anonymization.linkable import require_countable
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ColumnError, InputError, PromiseError, SourceError
 from sfumato.files import refuse_link
@@ -367,6 +367,7 @@ def is_released(source: Any) -> bool:
     return (Path(text) / CERTIFICATE).is_file()
 
 
+@within_budget
 def verify(
     source: str | os.PathLike[str],
     *,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.columns.persons import require_person
 from sfumato.errors import (
     ColumnError,
@@ -106,6 +106,7 @@ class Verification(Result):
 
 
 @declares(PromiseFields)
+@within_budget
 def verify(
     source: Any,
     *,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import pyarrow as pa
 
-from sfumato.budget import Budget, available_memory, checked_memory, parse_memory
+from sfumato.budget import Budget, available_memory, checked_memory, parse_memory, within_budget
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     ClassSizes,
@@ -268,6 +268,7 @@ def opened(source: Any) -> Iterator[Table]:
             made.close()
 
 
+@within_budget
 def table(
     source: Any,
     *,

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import column_of
 from sfumato.engines.writing import unsigned_zeros
 from sfumato.errors import (
@@ -202,6 +202,7 @@ CELL_BYTES = 88
 """What a cell of both tables takes while they are compared, measured."""
 
 
+@within_budget
 def compare(
     released: Any,
     original: Any,

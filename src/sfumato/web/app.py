@@ -214,7 +214,8 @@ class Jobs:
     def _work(job: Job, work: Work) -> State:
         """Do it, and say how it ended."""
         try:
-            work(job.budget)
+            with job.budget.at_work():
+                work(job.budget)
         except SfumatoError as error:
             job.problem = told(error)
             # Work that was told to stop may end with any refusal, whether it had heard or not.
