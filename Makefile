@@ -68,7 +68,7 @@ docs:
 	@echo "build/site/index.html"
 
 slow: $(READY)
-	$(BIN)/pytest -m "slow or hypothesis" --hypothesis-profile=thorough
+	SCIPY_ARRAY_API=1 $(BIN)/pytest -m "slow or hypothesis" --hypothesis-profile=thorough
 
 MINUTES ?= 10
 fuzz: $(READY)
