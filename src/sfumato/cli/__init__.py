@@ -98,6 +98,9 @@ VERBS = (
 class VerbGroup(TyperGroup):
     """Lists verbs from their one-line summaries; imports a verb's module only to run it."""
 
+    own_process = False
+    """Whether nothing runs in this process but the command line."""
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.verbs = {verb.name: verb for verb in VERBS}
@@ -177,6 +180,7 @@ def _root(
 
 def main() -> None:
     """Run the command line."""
+    VerbGroup.own_process = True
     app(prog_name="sfumato")
 
 

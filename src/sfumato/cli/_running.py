@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from sfumato.budget import Budget, parse_memory, parse_time, reuse_memory
-from sfumato.cli import _options, guarded, visible, visible_json
+from sfumato.cli import VerbGroup, _options, guarded, visible, visible_json
 from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
 from sfumato.fields import parameters
@@ -148,8 +148,7 @@ class Run:
     def table(self) -> Table:
         """The table named on the command line, without the excluded columns."""
         assert self.source is not None
-        from sfumato.tables import table
-
+        table = _opener()
         if self.names_dataset:
             raise ParameterError(
                 "this is a dataset of several tables",
@@ -190,8 +189,7 @@ class Run:
         What is said about text files is said of those among the tables, what is parsed only of the
         table that `parse` is given for.
         """
-        from sfumato.tables import table
-
+        table = _opener()
         named = [name for name in self.reading if name not in ("parse", "unparsed")]
         if not _may_be_text(source):
             named = ["engine"]
@@ -439,6 +437,16 @@ def _on_cores(budget: Budget) -> Iterator[None]:
             yield
         finally:
             pa.set_cpu_count(before)
+
+
+def _opener() -> Callable[..., Table]:
+    """What opens tables."""
+    from sfumato.tables import table
+    from sfumato.tables.source import spare_pandas
+
+    if VerbGroup.own_process:
+        spare_pandas()
+    return table
 
 
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -54,6 +55,7 @@ __all__ = [
     "plain_columns",
     "plain_type",
     "rows_fingerprint",
+    "spare_pandas",
     "with_plain_types",
 ]
 
@@ -262,6 +264,29 @@ def is_polars(source: Any) -> bool:
     """Whether something is a polars data frame; polars is not loaded to find out."""
     kind = type(source)
     return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "polars"
+
+
+def spare_pandas() -> None:
+    """Let Arrow do without pandas, which it would load to convert its first array.
+
+    Arrow looks once whether pandas is installed, in case that it is given some of its values. This
+    is for programs that give it none; whoever imports pandas later finds it.
+    """
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, _Missing)
+        try:
+            pa.array([0])
+        finally:
+            sys.meta_path.remove(_Missing)
+
+
+class _Missing:
+    """Looks for modules, and says that pandas is not there."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
 
 
 def kept(stream: BinaryIO, folder: PrivateFolder, name: str) -> Path:
