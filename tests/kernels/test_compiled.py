@@ -25,6 +25,7 @@ from sfumato import kernels
 from sfumato.budget import Budget, Clock, together
 from sfumato.kernels import compiling
 from sfumato.kernels.compiling import Loop
+from sfumato.kernels.ranking import translate
 
 
 def run(code: str, *arguments: str, **environment: str) -> str:
@@ -43,13 +44,14 @@ def test_importing_loads_no_compiler():
     assert run(code) == "False"
 
 
-def test_loading_compiled_loops_loads_no_linear_algebra():
+def test_loading_compiled_loops_loads_neither_linear_algebra_nor_what_compiles():
+    translate(np.ones(1 << 18, np.uint8), np.arange(2))  # it is stored now
     code = (
         "import sys, numpy as np; from sfumato.kernels.ranking import translate; "
         "print(translate(np.ones(1 << 18, np.uint8), np.arange(2))[-1], "
-        "'numba' in sys.modules, 'scipy.linalg' in sys.modules)"
+        "*(name in sys.modules for name in ('numba', 'scipy.linalg', 'numba.typed.typeddict')))"
     )
-    assert run(code) == "1 True False"
+    assert run(code) == "1 True False False"
 
 
 def test_small_tables_load_no_compiler(tmp_path):

@@ -273,7 +273,7 @@ def _without_linear_algebra() -> None:
     """Load what numba compiles with, but for scipy's linear algebra.
 
     Numba looks whether that is there, for the covariances of loops that ask for some. None does,
-    and looking takes a quarter of the time in which compiled loops are loaded.
+    and looking takes longer than to load a dozen compiled loops.
     """
     from numba.np import linalg
 
@@ -303,6 +303,7 @@ def _once_for_all(dispatcher: Any) -> Any:
             filename_base=cache._impl.filename_base.replace(".", ".inside.", 1),
             source_stamp=cache._impl.locator.get_source_stamp(),
         )
+    cache.load_overload = partial(_loaded, cache)
     kept = cache._cache_file
 
     def once(signature: Any) -> Any:
@@ -319,6 +320,20 @@ def _once_for_all(dispatcher: Any) -> Any:
 
     dispatcher.compile = once
     return dispatcher
+
+
+def _loaded(cache: Any, signature: Any, target: Any) -> Any:
+    """What was compiled before for arguments of some types; None where nothing was.
+
+    Numba would load all that it compiles with before it looks, which takes about as long as numba
+    itself. Before it compiles, it does so anyway.
+    """
+    from numba.core.runtime import rtsys
+
+    rtsys.initialize(target)  # loops may ask for memory
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, target)
+    return None
 
 
 @contextmanager
