@@ -23,7 +23,9 @@ __all__ = [
     "noun",
     "percent",
     "phrase",
+    "rows_known",
     "sentence",
+    "several_below",
     "shortened",
     "shown",
     "unit_of",
@@ -225,6 +227,28 @@ def among(
     part = f" ({percent(number / max(1, whole))})" if share else ""
     doing = " ".join(_of_one(does)) if number == 1 else does
     return f"{number:,} of {counted(whole, thing, many=many)}{part} {doing}"
+
+
+def rows_known(m: int | str | None) -> str:
+    """How many rows of a person are known, where m of them may be.
+
+    Examples
+    --------
+    >>> rows_known(1), rows_known(2), rows_known("all")
+    ('at most 1 row', 'at most 2 rows', 'all rows')
+    """
+    return f"at most {counted(m, 'row')}" if isinstance(m, int) else "all rows"
+
+
+def several_below(k: int) -> str:
+    """How many are more than one and fewer than k; empty where no number is.
+
+    Examples
+    --------
+    >>> several_below(5), several_below(3), several_below(2)
+    ('2 to 4', '2', '')
+    """
+    return f"2 to {k - 1:,}" if k > 3 else "2" if k == 3 else ""
 
 
 def _of_one(does: str) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 import sfumato as sf
 from cli_tools import sfumato
 from relational.conftest import house_tables
-from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.errors import ColumnError, ParameterError, PromiseError, SourceError
 from sfumato.release.certificate import Certificate
 from sfumato.report.registry import page_of
 
@@ -308,8 +308,14 @@ def test_an_attack_with_the_dataset_itself_finds_nobody(
     assert found.holds
     assert (found.k, found.m, found.persons) == (3, 2, 40)
     assert found.attackers == found.matches_none + found.matches_k
+    assert page_of(found).tone == "good"
     harder = sf.relational.attack(tmp_path / "released", house, m=4, k=40)
     assert not harder.holds
+    page, fewer = page_of(harder), harder.matches_one + harder.matches_few
+    assert (page.tone, f"{fewer} of {harder.attackers} attackers" in page.verdict) == ("bad", True)
+    told = sfumato("attack", tmp_path / "released", house, "-m", 4, "-k", 40).out
+    assert f"{harder.matches_few}  are left with 2 to 39 persons" in told
+    assert "at most 4 rows of one" in told
 
 
 def test_an_attack_finds_whom_a_weak_release_shows(house: Path, key: Path, tmp_path: Path) -> None:
@@ -475,6 +481,14 @@ def test_the_program_takes_datasets(house: Path, key: Path, tmp_path: Path) -> N
         page = tmp_path / "page.html"
         assert sfumato("report", source, "-o", page, "--force").code == 0
         assert "<html" in page.read_text()
+    assert "Nothing is promised about: visits." in page.read_text()
+    few = ("--person", "patients.id", "--exclude", "visits", "--force")
+    assert sfumato("report", house, *few, "-o", page).code == 0
+    assert "patient_id" not in page.read_text()
+    parsed = ("--parse", "patients.born=date")
+    for verb in (("scan",), ("anonymize", *asked), ("report", "-o", page, "--force")):
+        refused = sfumato(verb[0], house, *verb[1:], *parsed)
+        assert (refused.code, "parsed is said of one table" in refused.err) == (2, True)
     assert sfumato("anonymize", house, *asked, "-o", released).code == 2
     assert sfumato("anonymize", house, *asked, "--dry-run").code == 0
     for more in (("--save-recoding", page), ("--write-config", page, "--dry-run")):
@@ -589,6 +603,56 @@ def test_persons_written_in_two_ways_are_spoken_of(linkable: bool, key: Path) ->
     assert len(mine) == 2
     assert mine[0].startswith("2 values of `patients.id` differ from others only in case")
     assert mine[1].startswith("1 value of `visits.patient_id` differs from `patients.id` only")
+
+
+def test_keys_written_in_two_ways_are_spoken_of(key: Path) -> None:
+    """Numbers in one table and text in the other, and keys that lead on to another table."""
+    ids, visits = list(range(1, 21)), [f"V{one}" for one in range(1, 21)]
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": ids, "sex": ["F", "M"] * 10})},
+            "visits": {
+                "source": pa.table({"id": visits, "who": ["007", *map(str, ids[1:])]}),
+                "references": {"who": "patients.id"},
+            },
+            "drugs": {
+                "source": pa.table({"visit": ["v2", *visits[1:]], "drug": ["a", "b"] * 10}),
+                "references": {"visit": "visits.id"},
+            },
+        },
+    }
+    told = [
+        one.partition(" only in")[0] for one in ask(described, key, qi=["patients.sex"]).warnings
+    ]
+    assert "1 value of `visits.who` differs from `patients.id`" in told
+    assert "1 value of `drugs.visit` differs from `visits.id`" in told
+
+
+def test_persons_who_refer_to_rows_that_are_left_out(key: Path) -> None:
+    ids = list(range(20))
+    described: dict[str, Any] = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {
+                "source": pa.table({"id": ids, "sex": ["F", "M"] * 10, "last": ids}),
+                "references": {"last": "visits.id"},
+            },
+            "visits": {
+                "source": pa.table({"id": ids, "who": [99, *ids[1:]], "ward": ["a", "b"] * 10}),
+                "references": {"who": "patients.id"},
+            },
+        },
+    }
+    asked: dict[str, Any] = {"qi": ["patients.sex", "visits.ward"]}
+    with pytest.raises(PromiseError, match=r'identifiers=\["patients\.last"\]'):
+        ask(described, key, **asked)
+    assert ask(described, key, **asked, identifiers=["patients.last"]).verified
+    described["tables"]["patients"]["source"] = pa.table(
+        {"id": ids, "sex": ["F", "M"] * 10, "last": [None, *ids[1:]]}
+    )
+    told = ask(described, key, **asked).warnings
+    assert any("`patients.last` stays as a pseudonym: which of a person's rows" in t for t in told)
 
 
 def test_a_table_of_keys_is_released_or_left_out(key: Path, tmp_path: Path) -> None:

@@ -159,3 +159,12 @@ def test_a_person_must_be_said_and_be_one_row_each(house: Path, key: Path) -> No
         sf.relational.anonymize(house, **asked)
     with pytest.raises(InputError, match="one person per row"):
         sf.relational.anonymize(house, person="visits.patient_id", **asked)
+
+
+def test_a_name_of_two_columns_is_refused() -> None:
+    tables = {
+        "a.b": {"source": pa.table({"c": [1, 2]})},
+        "a": {"source": pa.table({"b.c": [1, 2]})},
+    }
+    with pytest.raises(ColumnError, match=r"`a\.b\.c` names 2 columns of the dataset"):
+        sf.relational.dataset({"person": "a.b.c", "tables": tables})

@@ -16,11 +16,11 @@ from sfumato.cli._running import Run, figures, listed, may_be_dataset, titled, w
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
 from sfumato.tables.formats import is_postgres
-from sfumato.wording import counted
+from sfumato.wording import counted, rows_known, several_below
 
 if TYPE_CHECKING:
     from sfumato.anonymization.request import Request
-    from sfumato.relational import DatasetScan, TablesAttack, TablesRelease
+    from sfumato.relational import Dataset, DatasetScan, TablesAttack, TablesRelease
     from sfumato.release.verify import Verification
     from sfumato.report.page import Page
 
@@ -40,18 +40,30 @@ def released(source: str | None, *, required: bool = False) -> bool:
     return is_released(source)
 
 
-def scan(run: Run, columns: Sequence[str] | None, person: str | None, seed: int) -> None:
-    """``sfumato scan`` of a dataset."""
+def opened(run: Run, source: str | None, person: str | None = None) -> Dataset:
+    """A dataset, opened with the options of a run; tables to exclude need not be readable."""
     from sfumato import relational
 
+    if run.reading.get("parse"):
+        raise ParameterError(
+            "what is parsed is said of one table, and this is a dataset of several",
+            where=source,
+            remedy="Leave out --parse, and write the dates and numbers of the tables plainly.",
+        )
     exclude = split_columns(run.exclude) or ()
-    with relational.dataset(
-        run.source, person=person, opening=run.open, exclude=exclude, budget=run.budget
-    ) as made:
-        left = made.without(exclude)
+    return relational.dataset(
+        source, person=person, opening=run.open, exclude=exclude, budget=run.budget
+    )
+
+
+def scanned(run: Run, columns: Sequence[str] | None, person: str | None, seed: int) -> DatasetScan:
+    """The first look at a dataset, without the tables to exclude."""
+    from sfumato import relational
+
+    with opened(run, run.source, person) as made:
+        left = made.without(split_columns(run.exclude) or ())
         asked = split_columns(columns, left.columns())
-        found = relational.scan(left, asked, seed=seed, budget=run.budget)
-    run.show(found, scan_view)
+        return relational.scan(left, asked, seed=seed, budget=run.budget)
 
 
 def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Path | None) -> None:
@@ -68,15 +80,12 @@ def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Pa
             "a recoding is of one table, and this is a dataset of several",
             remedy="Leave out --save-recoding.",
         )
-    exclude = split_columns(run.exclude) or ()
-    with relational.dataset(
-        run.source, opening=run.open, exclude=exclude, budget=run.budget
-    ) as made:
+    with opened(run, run.source) as made:
         request = kept.overridden(requested.given(made.columns()))
         release = relational.anonymize(
             made,
             config=request,
-            exclude=exclude,
+            exclude=split_columns(run.exclude) or (),
             output=None if writing.dry_run else writing.output,
             format=writing.format,
             force=writing.force,
@@ -114,7 +123,7 @@ def attack(
     people: str,
     numbers: tuple[int | None, int | None],
     hierarchies: str | None,
-    *others: Any,
+    others: Sequence[Any],
 ) -> TablesAttack:
     """``sfumato attack`` of a released dataset."""
     from sfumato import relational
@@ -122,10 +131,10 @@ def attack(
     if any(others):
         raise ParameterError(
             "of a released dataset the certificate says what is known and who is a person",
-            remedy="Leave out --on, --person and --identity.",
+            remedy="Leave out --on, --person, --identity and --sampling-weight.",
         )
     k, m = numbers
-    with relational.dataset(people, opening=run.open, budget=run.budget) as made:
+    with opened(run, people) as made:
         found = relational.attack(
             release, made, k=k, m=m, hierarchies=hierarchies, budget=run.budget
         )
@@ -134,7 +143,7 @@ def attack(
 
 
 def page(
-    run: Run, qi: Sequence[str] | None, other: str | None, seed: int
+    run: Run, qi: Sequence[str] | None, other: str | None, person: str | None, seed: int
 ) -> tuple[Page, tuple[str, ...]]:
     """The page of ``sfumato report`` of a dataset, or of a released one."""
     from sfumato import relational
@@ -146,9 +155,13 @@ def page(
         )
     if released(run.source):
         assert run.source is not None
+        if qi or person:
+            raise ParameterError(
+                "of a released dataset the certificate says what is known and who is a person",
+                remedy="Leave out --qi and --person.",
+            )
         return page_of(relational.verify(run.source, budget=run.budget)), ()
-    with relational.dataset(run.source, opening=run.open, budget=run.budget) as made:
-        found = relational.scan(made, qi, seed=seed, budget=run.budget)
+    found = scanned(run, qi, person, seed)
     return page_of(found), tuple(f"{t.name}.{c}" for t in found.tables for c in t.known)
 
 
@@ -227,8 +240,8 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
     """What holds, what it cost, and where it is and the settings are."""
     linked = release.promise == "linkable"
     promise = (
-        f"Linkable: histories stay whole under pseudonyms; {release.m} rows of a person may be "
-        "known beside the own columns."
+        f"Linkable: histories stay whole under pseudonyms; {rows_known(release.m)} of a person may "
+        "be known beside the own columns."
         if linked
         else "Unlinkable: keys are left out, so no key joins rows of different tables."
     )
@@ -266,21 +279,25 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
 def attack_view(found: TablesAttack) -> RenderableType:
     """Who is left, whoever knows what."""
     lines = figures()
+    few = several_below(found.k)
     for count, said in (
         (found.matches_none, "are left with nobody"),
         (found.matches_one, "are left with exactly one person"),
-        (found.matches_few, f"are left with fewer than {found.k:,} persons"),
+        *([(found.matches_few, f"are left with {few} persons")] if few else ()),
         (found.matches_k, f"are left with at least {found.k:,} persons"),
     ):
         lines.add_row(f"{count:,}", f"{said} ({count / max(found.attackers, 1):.1%})")
     title = Text.assemble(
         (f"{found.attackers:,}", "bold"),
-        f" attackers, who know own columns and {found.m} rows of one of {found.persons:,} persons",
+        f" attackers, who know own columns and {rows_known(found.m)} of one of "
+        f"{found.persons:,} persons",
     )
-    few = f"is left with fewer than {found.k:,} persons."
-    verdict = f"Somebody is left with {found.least:,} persons; {found.k:,} were asked for."
+    fewer = f"is left with fewer than {found.k:,} persons."
+    verdict = (
+        f"Somebody is left with {counted(found.least or 0, 'person')}; {found.k:,} were asked for."
+    )
     if found.holds:
-        verdict = f"Nobody who finds anybody {few}" if found.matches_none else f"Nobody {few}"
+        verdict = f"Nobody who finds anybody {fewer}" if found.matches_none else f"Nobody {fewer}"
     known = [Text(f"Known: {', '.join(found.known)}")]
     if found.moved:
         known.append(

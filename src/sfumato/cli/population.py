@@ -26,7 +26,7 @@ from sfumato.cli._options import (
 )
 from sfumato.cli._running import Run, figures, listed, table_verb, verb, warned
 from sfumato.errors import ParameterError
-from sfumato.wording import counted
+from sfumato.wording import counted, several_below
 
 if TYPE_CHECKING:
     from sfumato.populations.attack import AttackResult
@@ -337,7 +337,8 @@ def attack(
     from sfumato.populations.attack import attack as join
 
     if _dataset.released(release, required=True):
-        left = _dataset.attack(run, release, people, (k, m), hierarchies, on, person or identity)
+        others = (on, person, identity, sampling_weight)
+        left = _dataset.attack(run, release, people, (k, m), hierarchies, others)
         if check and not left.holds:
             raise typer.Exit(NOT_K_MAP)
         return
@@ -364,10 +365,11 @@ def view_attack(found: AttackResult) -> RenderableType:
     share, people = max(found.released, 1), found.counted == "people"
     persons = found.released_as == "people"
     released = "people, each by the row of theirs that matches fewest," if persons else "rows"
+    few = several_below(found.k)
     for count, said in (
         (found.matches_none, f"match {'nobody' if people else 'no row'}"),
         (found.matches_one, f"match exactly one {'person' if people else 'row'}"),
-        (found.matches_few, f"match fewer than {found.k:,} {found.counted}"),
+        *([(found.matches_few, f"match {few} {found.counted}")] if few else ()),
         (found.matches_k, f"match at least {found.k:,} {found.counted}"),
     ):
         lines.add_row(f"{count:,}", f"{said} ({count / share:.1%})")

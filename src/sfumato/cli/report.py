@@ -102,12 +102,12 @@ def report(
         raise ParameterError(
             "a report is an HTML file", where=output, remedy="Give it a name that ends in .html."
         )
-    if person is not None and (run.names_dataset or str(run.source).endswith(".json")):
+    if person is not None and str(run.source).endswith(".json"):
         raise ParameterError(
             "--person is about a single table", remedy="Leave it out: who is who is known there."
         )
     if run.names_dataset or _dataset.released(run.source):
-        page, names = _dataset.page(run, split_columns(qi), released, seed)
+        page, names = _dataset.page(run, qi, released, person, seed)
     elif str(run.source).endswith(".json"):
         page, names = _of_model(run, released, qi)
     elif released:

@@ -66,7 +66,7 @@ def scan(run: Run, columns: Columns = None, person: Person = None, seed: Seed = 
     from sfumato.quasi.scan import scan as look
 
     if run.names_dataset:
-        _dataset.scan(run, columns, person, seed)
+        run.show(_dataset.scanned(run, columns, person, seed), _dataset.scan_view)
         return
 
     found = look(run.table, run.columns(columns), person=person, seed=seed, budget=run.budget)

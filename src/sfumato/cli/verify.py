@@ -146,11 +146,8 @@ def view(found: Verification) -> RenderableType:
     if found.made is not None:
         parts.append(Text(f"  The certificate says: {found.made}.", style="dim"))
     parts.append(Text())
-    parts += [Text(line, style="yellow") for line in _not_promised(found)]
-    verdict = "Everything that was checked holds." if found.holds else "It does not hold."
-    if not found.holds and not any(finding.broken for finding in found.findings):
-        verdict = "What was promised cannot be checked here."
-    return Group(*parts, Text(verdict, style="bold"))
+    parts += [Text(line, style="yellow") for line in found.unpromised]
+    return Group(*parts, Text(found.verdict, style="bold"))
 
 
 def _mark(found: Verification, finding: Finding) -> tuple[str, str]:
@@ -158,16 +155,3 @@ def _mark(found: Verification, finding: Finding) -> tuple[str, str]:
         return "✗ ", "bold red"
     unsigned = finding.check == "signature" and found.signed_by is None
     return ("! ", "yellow") if unsigned else ("✓ ", "green")
-
-
-def _not_promised(found: Verification) -> list[str]:
-    """What nobody promised, in a line each."""
-    told = found.not_promised  # empty where the certificate is broken
-    columns, models = told.get("columns", ()), told.get("models", ())
-    lines = []
-    if columns:
-        lines.append(f"Nothing is promised about: {', '.join(columns)}.")
-    if models:
-        lines.append(f"Not asked for: {', '.join(models)}.")
-    lines += [f"{line[:1].upper()}{line[1:]}." for line in told.get("remarks", ())]
-    return lines

@@ -420,7 +420,7 @@ def alike_persons(persons: Persons, person: str) -> list[str]:
 
 def misspelled_persons(cells: Persons, column: str, persons: Persons, person: str) -> list[str]:
     """A sentence about cells that name nobody, and would if it did not matter how."""
-    if not cells.is_text or not persons.is_text:
+    if not cells.is_text and not persons.is_text:
         return []
     (exact, loose), (mine, spelled) = (
         _all_hashes(of, as_text, _one_way) for of in (persons, cells)
@@ -431,7 +431,7 @@ def misspelled_persons(cells: Persons, column: str, persons: Persons, person: st
         return []
     return [
         f"{counted(found, 'value')} of `{column}` {'differs' if found == 1 else 'differ'} from "
-        f"`{person}` only in {_SPELLING}, so that nobody has these rows; write every person one way"
+        f"`{person}` only in {_SPELLING}, so that nobody has these rows; write every key one way"
     ]
 
 

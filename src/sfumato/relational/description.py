@@ -619,11 +619,16 @@ def split_name(given: Any, tables: Mapping[str, TableOf], where: str | None) -> 
     ('patients', 'birth.date')
     """
     text = str(given)
-    for name, one in tables.items():
-        rest = text.removeprefix(f"{name}.")
-        if rest != text and rest in one.table.columns:
-            return name, rest
     every = [(n, c) for n, one in tables.items() for c in one.table.columns]
+    named = [one for one in every if ".".join(one) == text]
+    if len(named) > 1:
+        raise ColumnError(
+            f"`{text}` names {counted(len(named), 'column')} of the dataset",
+            where=where,
+            remedy=f"Call one of these tables otherwise: {', '.join(n for n, _ in named)}.",
+        )
+    if named:
+        return named[0]
     same = [(n, c) for n, c in every if c.lower() == text.lower()]
     inside = [(n, c) for n, c in every if n == text.partition(".")[0]]
     known = [".".join(one) for one in same or inside or every]

@@ -30,6 +30,7 @@ from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.histories import NOBODY, Histories, Part
+from sfumato.wording import counted
 
 __all__ = ["Blurred", "blur"]
 
@@ -72,7 +73,8 @@ def blur(
     """
     if histories.persons < k:
         raise ParameterError(
-            f"k = {k:,} is larger than the dataset, which has {histories.persons:,} persons",
+            f"k = {k:,} is larger than the dataset, which has "
+            f"{counted(histories.persons, 'person')}",
             remedy=f"Ask for {spell('k', histories.persons)} at most."
             if histories.persons
             else "There is nobody to release.",

@@ -558,12 +558,13 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
 def _spellings(made: Dataset, persons: Persons, person: str) -> list[str]:
     """What is to be said of persons who are written in several ways."""
     said = alike_persons(persons, person)
-    for one in made.references:
-        if (one.to, one.key) == made.person and one.orphans:
+    for one in made.steps.values():
+        if one.orphans:
             cells = known_persons(made.tables[one.table].table, one.column)
-            if cells is not None:
-                column = f"{one.table}.{one.column}"
-                said += misspelled_persons(cells, column, persons, person)
+            keys = known_persons(made.tables[one.to].table, one.key)
+            if cells is not None and keys is not None:
+                column, key = f"{one.table}.{one.column}", f"{one.to}.{one.key}"
+                said += misspelled_persons(cells, column, keys, key)
     return said
 
 

@@ -28,7 +28,7 @@ from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.staging import appearing_folder
 from sfumato.engines.writing import format_of
-from sfumato.errors import InputError, PromiseError
+from sfumato.errors import InputError, PromiseError, spell
 from sfumato.fields import declares
 from sfumato.files import write_text
 from sfumato.hierarchy.labels import as_text
@@ -375,9 +375,11 @@ def _told(plan: Plan, histories: Histories) -> Iterator[str]:
     yield from _unnamed(plan)
     for one in plan.made.references:
         if one.table == plan.person[0]:
+            seen = "which of a person's rows it names" if one.to in plan.made.steps else ""
             yield (
-                f"`{one.table}.{one.column}` stays as a pseudonym: which persons share it can be "
-                "seen, and that is not counted among what is known"
+                f"`{one.table}.{one.column}` stays as a pseudonym: "
+                f"{seen or 'which persons share it'} can be seen, and that is not counted among "
+                "what is known"
             )
 
 
@@ -432,10 +434,16 @@ def _checked(
             findings.append(replace(finding, say=f"{name}: {finding.say}"))
     broken = [finding for finding in findings if not finding.holds]
     if broken:
+        remedy = " ".join(finding.remedy for finding in broken if finding.remedy) or None
+        if "broken" in broken[0].measured:  # persons stay, also where rows of theirs do not
+            column = spell("identifiers", broken[0].measured["broken"])
+            remedy = (
+                f"Rows that persons refer to had to be left out. Leave that out, too: {column}."
+            )
         raise PromiseError(
             "nothing was published: " + "; ".join(finding.say for finding in broken),
             where=shown(plan.made.name),
-            remedy=" ".join(finding.remedy for finding in broken if finding.remedy) or None,
+            remedy=remedy,
         )
     return replace(
         release,

@@ -34,7 +34,7 @@ from sfumato.release.verify import Verification, signed
 from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
-from sfumato.wording import shown
+from sfumato.wording import counted, shown
 
 __all__ = [
     "LinkedTables",
@@ -76,28 +76,28 @@ class WholeReferences:
 
     def settled(self, finding: Finding) -> WholeReferences:
         """The same about what was counted, which tells nothing about rows that were left out."""
-        counted = finding.measured["orphans"]
+        orphans = finding.measured["orphans"]
         return WholeReferences(
-            tuple((t, c, to, key, counted[f"{t}.{c}"]) for t, c, to, key, _ in self.references)
+            tuple((t, c, to, key, orphans[f"{t}.{c}"]) for t, c, to, key, _ in self.references)
         )
 
     def check(self, tables: Mapping[str, Table], budget: Budget | None = None) -> Finding:
         """Count rows that refer to nothing."""
-        counted, broken = {}, []
+        orphans, broken = {}, []
         for name, column, to, key, allowed in self.references:
             keys = {one for one, _ in _texts(tables[to], key)}
-            orphans = sum(n for one, n in _texts(tables[name], column) if one not in keys)
-            counted[f"{name}.{column}"] = orphans
-            if orphans > allowed:
+            lost = sum(n for one, n in _texts(tables[name], column) if one not in keys)
+            orphans[f"{name}.{column}"] = lost
+            if lost > allowed:
                 broken.append(f"{name}.{column}")
-        told = f"{sum(counted.values()):,} rows refer to nothing" if counted else "nothing refers"
+        rows = counted(sum(orphans.values()), "row", does="refer to nothing")
         return Finding(
             check=self.kind,
             holds=not broken,
-            say=f"{len(self.references)} references between tables: {told}, no more than before"
+            say=f"{counted(len(orphans), 'reference')} between tables: {rows}, no more than before"
             if not broken
             else f"references were broken: {', '.join(broken)}",
-            measured={"orphans": counted},
+            measured={"orphans": orphans, "broken": broken} if broken else {"orphans": orphans},
             remedy="Get the whole dataset again, or release it again.",
         )
 
@@ -197,10 +197,10 @@ class LinkedTables:
         told = (
             f"whoever knows {', '.join(known) or 'no own column'} of a person and {many} of their "
             f"rows ({', '.join(events) or 'which say nothing more'}) is left with at least "
-            f"{fewest or 0:,} persons, {self.k:,} asked"
+            f"{counted(fewest or 0, 'person')}, {self.k:,} asked"
         )
         if lost:
-            told += f"; {lost:,} rows belong to nobody"
+            told += f"; {counted(lost, 'row', does='belong to nobody')}"
         return Finding(
             check=self.kind,
             holds=not failing and not lost,

@@ -46,7 +46,7 @@ from sfumato.release.several_releases import combined, stacked
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 from sfumato.utility.comparison import boundary_violations
-from sfumato.wording import counted
+from sfumato.wording import counted, sentence
 
 __all__ = ["Verification", "promised", "signed", "verify"]
 
@@ -94,6 +94,23 @@ class Verification(Result):
     not_promised: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signed_by: str | None = None
     made: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """What came out."""
+        if self.holds:
+            return "Everything that was checked holds."
+        broken = any(finding.broken for finding in self.findings)
+        return "It does not hold." if broken else "What was promised cannot be checked here."
+
+    @property
+    def unpromised(self) -> list[str]:
+        """What nobody promised, in a sentence each."""
+        told = self.not_promised  # empty where the certificate is broken
+        columns, models = told.get("columns", ()), told.get("models", ())
+        lines = [f"Nothing is promised about: {', '.join(columns)}."] if columns else []
+        lines += [f"Not asked for: {', '.join(models)}."] if models else []
+        return lines + [sentence(one) for one in told.get("remarks", ())]
 
     def stays_at_home(self) -> list[str]:
         """Everything about a table that is no release; else what other tables were read for."""

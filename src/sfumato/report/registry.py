@@ -53,6 +53,7 @@ _HOMES = {
     "MinimalKeys": "keys:minimal_keys",
     "Scan": "table:scan",
     "DatasetScan": "table:dataset",
+    "TablesAttack": "people:dataset_attack",
     "TablesRelease": "table:dataset_release",
     "Uniques": "keys:uniques",
     "Violations": "keys:violations",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sfumato.populations.attack import AttackResult
 from sfumato.populations.estimators import PopulationUniqueness
@@ -10,11 +11,16 @@ from sfumato.populations.survey import PopulationReport
 from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, tempered
-from sfumato.wording import counted, percent, phrase, sentence
+from sfumato.wording import counted, percent, phrase, rows_known, sentence, several_below
+
+if TYPE_CHECKING:
+    from sfumato.relational import TablesAttack
 
 __all__ = [
     "attack_page",
     "attack_summary",
+    "dataset_attack_page",
+    "dataset_attack_summary",
     "population_page",
     "population_summary",
     "uniqueness_page",
@@ -288,7 +294,7 @@ def _curves(found: PopulationReport) -> list[Section]:
 
 def attack_summary(found: AttackResult) -> Page:
     """What is said of an attack first."""
-    good = found.k_map
+    good, few = found.k_map, several_below(found.k)
     by = ", each by the row of theirs that matches fewest" if found.released_as == "people" else ""
     verdict = (
         f"Every one of {found.released:,} released {found.released_as} matches at least {found.k} "
@@ -306,16 +312,11 @@ def attack_summary(found: AttackResult) -> Page:
         tone="good" if good else "bad",
         facts=(
             ("match one", f"{found.matches_one:,}"),
-            *((("match " + few, f"{found.matches_few:,}"),) if (few := _few(found)) else ()),
+            *((("match " + few, f"{found.matches_few:,}"),) if few else ()),
             ("expected right guesses", f"{found.expected_right:,.1f}"),
         ),
         gauges=(gauge("match one", found.matches_one / max(1, found.released)),),
     )
-
-
-def _few(found: AttackResult) -> str:
-    """More than one match and fewer than k; empty where no number is."""
-    return f"2 to {found.k - 1}" if found.k > 3 else "2" if found.k == 3 else ""
 
 
 def _one(found: AttackResult) -> str:
@@ -324,14 +325,14 @@ def _one(found: AttackResult) -> str:
 
 def attack_page(found: AttackResult) -> Page:
     """The page of an attack."""
-    total = max(1, found.released)
+    total, few = max(1, found.released), several_below(found.k)
     by, one = "", "row"
     if found.released_as == "people":
         by, one = ", by the row that fewest fit", "person"
     shown = {
         "none": found.matches_none / total,
         f"one {_one(found)}": found.matches_one / total,
-        **({f"{few} {found.counted}": found.matches_few / total} if (few := _few(found)) else {}),
+        **({f"{few} {found.counted}": found.matches_few / total} if few else {}),
         f"{found.k} {found.counted} or more": found.matches_k / total,
     }
     figure = Figure(
@@ -354,3 +355,50 @@ def attack_page(found: AttackResult) -> Page:
     if told:
         sections.append(Section("To keep in mind", told))
     return replace(attack_summary(found), sections=sections)
+
+
+def dataset_attack_summary(found: TablesAttack) -> Page:
+    """What is said of an attack on a released dataset first."""
+    few, below = several_below(found.k), found.matches_one + found.matches_few
+    verdict = (
+        f"No attacker is left with 1 to {found.k - 1:,} persons."
+        if found.holds
+        else f"{below:,} of {found.attackers:,} attackers are left with fewer than {found.k:,} "
+        f"persons, {found.matches_one:,} of them with exactly one."
+    )
+    moved = "Dates were moved: whoever knows how far finds others than were counted here."
+    return Page(
+        title="Attack with the dataset it was made of",
+        subtitle=f"{found.release}: {found.persons:,} persons, each known by own columns and "
+        f"{rows_known(found.m)}, in every combination",
+        verdict=verdict,
+        tone="good" if found.holds and not found.moved else "warn" if found.holds else "bad",
+        beside=(moved,) if found.moved else (),
+        facts=(
+            ("attackers", f"{found.attackers:,}"),
+            ("left with nobody", f"{found.matches_none:,}"),
+            ("left with one person", f"{found.matches_one:,}"),
+            *(((f"left with {few}", f"{found.matches_few:,}"),) if few else ()),
+        ),
+        gauges=(gauge("left with one", found.matches_one / max(1, found.attackers)),),
+    )
+
+
+def dataset_attack_page(found: TablesAttack) -> Page:
+    """The page of an attack on a released dataset."""
+    total, few = max(1, found.attackers), several_below(found.k)
+    shown = {
+        "nobody": found.matches_none / total,
+        "one person": found.matches_one / total,
+        **({f"{few} persons": found.matches_few / total} if few else {}),
+        f"{found.k:,} persons or more": found.matches_k / total,
+    }
+    figure = Figure(
+        "Whom attackers are left with",
+        "Attackers by the number of released persons who fit what they know.",
+        charts.shares("Attackers by fitting persons", shown, what="share of attackers"),
+    )
+    known = f"Known: {phrase([f'`{name}`' for name in found.known])}."
+    return replace(
+        dataset_attack_summary(found), sections=[Section("Who is left", [known], [figure])]
+    )

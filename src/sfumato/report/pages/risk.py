@@ -194,38 +194,38 @@ def measures_page(found: Measures) -> Page:
 
 def verification_summary(found: Verification) -> Page:
     """Whether a release keeps its promises."""
-    broken = [finding for finding in found.findings if not finding.holds]
-    verdict = (
-        "Everything that was checked holds."
-        if found.holds
-        else "Not every promise holds: " + "; ".join(finding.say for finding in broken) + "."
-    )
+    outcomes = [_outcome(finding) for finding in found.findings]
+    failed = [finding.say for finding in found.findings if not finding.holds]
+    checks, broken = len(outcomes) - outcomes.count("none"), outcomes.count("broken")
     return Page(
         title="Verification",
-        subtitle="Measured again on the table as it lies there",
-        verdict=verdict,
+        subtitle="Measured again, as it lies there",
+        verdict=" ".join([found.verdict, *([sentence("; ".join(failed))] if failed else ())]),
         tone="good" if found.holds else "bad",
-        facts=(("checks", f"{len(found.findings)}"), ("broken", f"{len(broken)}")),
+        facts=(("checks", f"{checks:,}"), ("broken", f"{broken:,}")),
         at_home=AT_HOME if found.stays_at_home() else "",
     )
 
 
 def verification_page(found: Verification) -> Page:
     """The page of a verification."""
-    section = Section("What was checked", grids=[findings_grid(found.findings)])
-    return replace(verification_summary(found), sections=[section])
+    sections = [Section("What was checked", grids=[findings_grid(found.findings)])]
+    said = [] if found.made is None else [f"The certificate says: {found.made}."]
+    if told := [*found.unpromised, *said]:
+        sections.append(Section("To keep in mind", told))
+    return replace(verification_summary(found), sections=sections)
 
 
 def findings_grid(findings: Sequence[Finding]) -> Grid:
     """Checks with their outcome."""
-    rows = [(f.check, _outcome(f), f.say) for f in findings]
+    rows = [(f.check.replace("-", " "), _outcome(f), f.say) for f in findings]
     return Grid(("check", "outcome", "measured"), rows)
 
 
 def _outcome(finding: Finding) -> str:
     """Of a check; nothing holds that was not checked, or is not there."""
     if not finding.holds:
-        return "broken"
+        return "broken" if finding.broken else "not checked"
     if finding.measured.get("signed", True) is False:
         return "none"
     return "not all checked" if finding.unchecked else "holds"

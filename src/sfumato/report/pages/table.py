@@ -19,7 +19,17 @@ from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
 from sfumato.risks import Alike, alike
 from sfumato.tables import Table, table
-from sfumato.wording import among, counted, counting, percent, phrase, sentence, unit_of, units
+from sfumato.wording import (
+    among,
+    counted,
+    counting,
+    percent,
+    phrase,
+    rows_known,
+    sentence,
+    unit_of,
+    units,
+)
 
 if TYPE_CHECKING:
     from sfumato.relational import DatasetScan, TablesRelease
@@ -482,14 +492,14 @@ def dataset_summary(found: DatasetScan) -> Page:
             gauge("alone after a join", whole / persons),
             gauge("alone by all rows", (found.histories or 0) / persons),
         )
+    named = f"persons are {'probably ' if found.guessed else ''}named by {found.person}"
     return Page(
         title="A dataset",
-        subtitle=f"{found.dataset}: {len(found.tables)} tables",
+        subtitle=f"{found.dataset}: {named if found.person else 'nobody said who the persons are'}",
         verdict=verdict,
         tone=tone,
         facts=(
             ("persons", f"{found.persons:,}"),
-            ("named by", (found.person or "nobody") + (" (a guess)" if found.guessed else "")),
             ("tables", f"{len(found.tables):,}"),
             ("references", f"{len(found.references):,}"),
         ),
@@ -500,19 +510,19 @@ def dataset_summary(found: DatasetScan) -> Page:
 def dataset_page(found: DatasetScan) -> Page:
     """The page of a dataset."""
     tables = Grid(
-        ("table", "rows", "key", "leads to the person by", "others may know", "persons alone"),
+        ("table", "rows", "key", "leads to the person by", "persons alone", "others may know"),
         [
             (
                 one.name,
                 f"{one.rows:,}",
                 one.key or "",
-                "nothing" if one.way is None else "; ".join(one.way) or "itself",
-                ", ".join(one.known),
+                "nothing" if one.way is None else _columns_of(one.way) or "itself",
                 "" if one.alone is None else f"{one.alone:,}",
+                ", ".join(one.known),
             )
             for one in found.tables
         ],
-        frozenset({1, 5}),
+        frozenset({1, 4}),
     )
     references = Grid(
         ("reference", "how it is known", "rows that lead nowhere"),
@@ -529,17 +539,22 @@ def dataset_page(found: DatasetScan) -> Page:
     return replace(dataset_summary(found), sections=sections)
 
 
+def _columns_of(way: Sequence[str]) -> str:
+    """The columns that lead from a table to the person; what they refer to is told elsewhere."""
+    return ", ".join(step.partition(" → ")[0] for step in way)
+
+
 def dataset_release_summary(found: TablesRelease) -> Page:
     """What is said of a released dataset first."""
     share = found.events_kept / found.events if found.events else None
     linked = found.promise == "linkable"
     return Page(
         title="A released dataset",
-        subtitle=f"{found.dataset}: {len(found.tables)} tables, {found.promise}",
-        verdict=f"Whoever knows own columns and {found.m} rows of a person is left with at least "
-        f"{found.k or 0:,} persons."
+        subtitle=f"{found.dataset}: {counted(len(found.tables), 'table')}, {found.promise}",
+        verdict=f"Whoever knows own columns and {rows_known(found.m)} of a person is left with at "
+        f"least {counted(found.k or 0, 'person')}."
         if linked
-        else f"Every class of every table holds at least {found.k or 0:,} persons.",
+        else f"Every class of quasi-identifiers holds at least {counted(found.k or 0, 'person')}.",
         tone="good" if found.verified else "warn",
         facts=(
             ("persons", f"{found.persons:,}"),
@@ -548,6 +563,13 @@ def dataset_release_summary(found: TablesRelease) -> Page:
             ("loss of other rows", percent(found.ncp_events)),
         ),
     )
+
+
+def _of_table(found: TablesRelease, said: str) -> str:
+    """A note as a sentence, in which the name of a table before it stays as it is."""
+    name, colon, rest = said.partition(": ")
+    known = colon and name in {one.name for one in found.tables}
+    return sentence(f"`{name}`: {rest}" if known else said)
 
 
 def dataset_release_page(found: TablesRelease) -> Page:
@@ -577,9 +599,10 @@ def dataset_release_page(found: TablesRelease) -> Page:
         frozenset({1, 2, 6}),
     )
     sections = [
-        Section("What was checked", [sentence(finding.say) for finding in found.findings]),
+        Section("What was checked", [_of_table(found, one.say) for one in found.findings]),
         Section("Tables", grids=[tables]),
     ]
     if found.warnings:
-        sections.append(Section("To keep in mind", [sentence(w) for w in found.warnings]))
+        told = [_of_table(found, one) for one in found.warnings]
+        sections.append(Section("To keep in mind", told))
     return replace(dataset_release_summary(found), sections=sections)
