@@ -1,21 +1,24 @@
-"""ARX's documented local recoding, written down again: the yardstick of `best`.
+"""ARX's local recoding, written down again from its documentation and source: a yardstick.
 
-ARX is not on any package registry. Its local recoding (`optimizeIterativeFast`) is documented: find
-the best full-domain recoding under a suppression limit, keep the classes that hold, repeat with the
-suppressed rows, and require every time that at least a share 1/n of all rows is released. Losses of
-suppressed rows are weighed against those of generalized ones by a factor (0.5: alike; below it,
-suppressing counts less). The optimum of every iteration is exact here: no levels are passed over
-but those that are proven to lose more.
+ARX is not on any package registry. Its local recoding (`optimizeIterativeFast`) finds the best
+full-domain recoding under a suppression limit, keeps the classes that hold, and repeats that with
+the suppressed rows; every time at least a share 1/n of all rows must be released. What a recoding
+loses is ARX's model "Loss" with the arithmetic mean: a released row loses what its generalized
+values lose, a suppressed one that and a share of the rest (twice `gsFactor`, at most all of it).
+Rows show the levels of the node, and what is suppressed in the end loses everything.
 
-Rows show the levels of the node, as ARX publishes them, and what is suppressed in the end loses
-everything.
+The optimum is found in two ways. `documented` is ARX's own search: Flash (Kohlmayer et al. 2012)
+looks at nodes of the lattice one by one, and groups rows by a hash table. `bounded` is a branch and
+bound of ours over the columns. Both are exact, and choose the same of several optima.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +26,16 @@ import numpy.typing as npt
 from sfumato.anonymization.methods.lattice import _level_loss, level_groups
 from sfumato.anonymization.problem import Problem, positions_of, sensitive_of
 from sfumato.kernels.compiling import compiled
-from sfumato.privacy.rules import CLOSE_EQUAL, DISTINCT, holds
+from sfumato.privacy.rules import CLOSE_EQUAL, DISTINCT, Rules, holds
 
 __all__ = ["Iterated", "iterated"]
 
 Array = npt.NDArray[Any]
-ROUNDING, TIED = 1e-9, 1e-7
-"""Losses that differ by less are the same; and may be, when they are summed in another order."""
+TIED = 1e-7
+"""Losses that differ by less are the same: they may be summed in another order."""
+HISTORY, SNAPSHOT, SMALLER = 200, 0.2, 0.8
+"""What ARX keeps: so many snapshots, of classes no more than this share of the rows, and than this
+share of those in the snapshot of which they were made."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,13 @@ class Iterated:
     finished: bool
 
 
-def iterated(problem: Problem, steps: int, factor: float, most: float = np.inf) -> Iterated:
+def iterated(
+    problem: Problem,
+    steps: int,
+    factor: float,
+    most: float = np.inf,
+    search: Literal["documented", "bounded"] = "documented",
+) -> Iterated:
     """Recode, keep what holds, repeat with the rest.
 
     Parameters
@@ -63,9 +75,11 @@ def iterated(problem: Problem, steps: int, factor: float, most: float = np.inf) 
     steps
         Every iteration releases at least one row in so many of the table.
     factor
-        ARX's `gsFactor`, from 0 (suppressing costs nothing) to 0.5 (it costs what it loses).
+        ARX's `gsFactor`, from 0 (suppressing costs nothing more) to 0.5 (it costs everything).
     most
         CPU seconds after which no further iteration begins.
+    search
+        How the optimum is found.
     """
     began = time.process_time()
     lattice = _Lattice(problem)
@@ -76,7 +90,10 @@ def iterated(problem: Problem, steps: int, factor: float, most: float = np.inf) 
             finished = False
             break
         least = -(-problem.rows // steps)
-        node = lattice.optimum(left, least, 2.0 * factor, node)
+        if search == "documented":
+            node = lattice.documented(left, least, 2.0 * factor)
+        else:
+            node = lattice.bounded(left, least, 2.0 * factor, node)
         if node is None:
             break
         lost, released = lattice.released(left, node)
@@ -119,49 +136,102 @@ class _Lattice:
         # columns whose first step loses much come first: most of what is cut off is cut off there
         steps = [-float(column[min(1, len(column) - 1)].mean()) for column in self.losses]
         self.order = np.argsort(steps, kind="stable")
+        # for the search that looks at nodes: all of them, how far apart those are that differ by a
+        # level, and in which order they come: by height, mean height, and distinct values
+        self.nodes = np.indices(self.heights).reshape(len(self.heights), -1).T.copy()
+        self.steps = np.append(np.cumprod(self.heights[:0:-1])[::-1], 1)
+        height = self.nodes / np.maximum(self.top, 1)
+        distinct = (self.looks / self.looks[:, :1])[np.arange(len(self.top)), self.nodes]
+        keys = (-distinct.mean(axis=1), height.mean(axis=1), self.nodes.sum(axis=1))
+        self.turn = np.lexsort(keys)
+        self.rank = np.argsort(self.turn)
+        sizes = [len(column[0]) for column in self.levels]
+        assert math.prod(sizes) < 2**62
+        apart = np.append(np.cumprod(sizes[:0:-1])[::-1], 1)
+        self.keys = np.concatenate(
+            [group * apart[axis] for axis, column in enumerate(self.levels) for group in column]
+        )
 
-    def optimum(
+    def _generalized(self, left: Array) -> Array:
+        """What these rows lose in all on every level of every column, none being suppressed."""
+        lost, rows = np.zeros(self.starts.shape), self.problem.counts[left]
+        for axis, column in enumerate(self.losses):
+            held = np.bincount(self.table[left, axis], rows, len(column[0]))
+            lost[axis, : len(column)] = [float(held @ loss) for loss in column]
+        return lost
+
+    def _bounds(self, lost: Array) -> Array:
+        """What every node loses at least: what it would if nothing were suppressed."""
+        total = np.zeros(len(self.nodes))
+        for axis, column in enumerate(lost):
+            total += column[self.nodes[:, axis]]
+        return total
+
+    def documented(self, left: Array, least: int, suppressing: float) -> Array | None:
+        """The node of least loss that releases enough of the rows left; None if none does.
+
+        Parameters
+        ----------
+        suppressing
+            Which share of the rest a row loses that is suppressed.
+        """
+        rows, rules, many = self.problem.counts[left], self.problem.rules, len(left)
+        table, columns = self.table[left], self.sensitive.shape[1] * bool(len(rules.kinds))
+        values = np.zeros((many, rules.offsets[-1] if columns else 0), np.int32)
+        for column in range(columns):
+            values[np.arange(many), self.sensitive[left, column]] = rows
+        looks = self.keys[self.starts[:, 0] + table].sum(axis=1)
+
+        def room(number: int, classes: int) -> _Classes:
+            whole = (np.empty((number, classes), np.int64) for _ in range(3))
+            return _Classes(*whole, np.empty((number, classes, values.shape[1]), np.int32))
+
+        total = int(rows.sum())
+        chosen = _flash(
+            _Search(
+                table, self.starts, self.keys, self.flat, self.nodes, self.heights, self.steps,
+                self._bounds(self._generalized(left)), self.rank, self.turn,
+                _Classes(np.arange(many), rows, looks, values), room(2, many),
+                room(HISTORY, max(1, int(SNAPSHOT * total))), np.full(HISTORY, -1),
+                np.zeros(HISTORY, np.int64), np.zeros(HISTORY, np.int64),
+                np.zeros(len(self.nodes), np.uint8), np.empty(len(self.nodes), np.int64),
+                np.empty(4 * many + 16, np.int64), np.empty(many, np.bool_), rules,
+                bool((rules.kinds == DISTINCT).all()) and rules.people < 0, suppressing,
+                suppressing * self.everything, total - max(1, min(least, total)),
+                np.array([0, -1, 0, 0, 0, -1]), np.array([np.inf]),
+            )
+        )  # fmt: skip
+        return None if chosen < 0 else self.nodes[chosen]
+
+    def bounded(
         self, left: Array, least: int, suppressing: float, near: Array | None = None
     ) -> Array | None:
-        """The node of least loss that releases enough of the rows left; None if none does.
+        """The same node as `documented`, found by branch and bound.
 
         Parameters
         ----------
         near
             A node from which a good one is looked for first.
         """
-        rows = self.problem.counts[left]
+        rows, lost = self.problem.counts[left], self._generalized(left)
         least = max(1, min(least, int(rows.sum())))
         given = (
             self.table[left], rows, self.sensitive[left], self.starts, self.looks, self.labels,
-            self.flat, self.problem.rules, least, suppressing * self.everything,
+            suppressing * self.flat, (1.0 - suppressing) * lost, self.problem.rules, least,
+            suppressing * self.everything,
         )  # fmt: skip
         start = self.top if near is None else near
         known = _climbed(start.copy(), self.heights, *given)
         if near is not None:
             known = min(known, _climbed(self.top.copy(), self.heights, *given))
         found = _good_nodes(known, self.order, self.heights, *given)
+        turns = np.lexsort([found @ self.steps, self._bounds(lost)[found @ self.steps]])
         best, chosen = np.inf, None
-        for node in found[self._turns(found, left, suppressing)]:
-            lost, enough = _weigh(node, *given)
-            if enough and lost < best - ROUNDING:
-                best, chosen = lost, node
+        for node in found[turns]:
+            loss, enough = _weigh(node, *given)
+            if enough and loss < best - TIED:
+                best, chosen = loss, node
         return chosen
-
-    def _turns(self, nodes: Array, left: Array, suppressing: float) -> Array:
-        """Nodes by what each loses at least; of several optima the first is chosen."""
-        if len(nodes) < 2:
-            return np.arange(len(nodes))
-        rows, least = self.problem.counts[left], np.zeros(len(nodes))
-        for axis, name in enumerate(self.problem.qi):
-            # a row loses at least the lesser of both on every column
-            cap = suppressing * self.problem.weight(name)
-            column = [
-                float((rows * np.minimum(loss[self.table[left, axis]], cap)).sum())
-                for loss in self.losses[axis]
-            ]
-            least += np.array(column)[nodes[:, axis]]
-        return np.lexsort([*nodes.T[::-1], least])
 
     def released(self, left: Array, node: Array) -> tuple[float, Array]:
         """What the rows released at a node lose, and which they are."""
@@ -297,23 +367,33 @@ def _look(  # type: ignore[no-untyped-def]
 
 @compiled
 def _weigh(  # type: ignore[no-untyped-def]
-    node, table, weights, sensitive, starts, looks, labels, prices, rules, least, suppressed,
+    node, table, weights, sensitive, starts, looks, labels, prices, anyway, rules, least,
+    suppressed,
 ):  # fmt: skip
-    """What a node loses with what it suppresses, and whether it releases enough."""
+    """What a node loses with what it suppresses, and whether it releases enough.
+
+    Prices are what a row loses more when it is released, `suppressed` when it is not, and `anyway`
+    what all rows lose on every level of every column.
+    """
     released = np.empty(table.shape[0], np.bool_)
     rows, lost = _look(
         node, table, weights, sensitive, starts, looks, labels, prices, rules, released
     )
-    return lost + (weights.sum() - rows) * suppressed, rows >= least
+    lost += (weights.sum() - rows) * suppressed
+    for axis in range(table.shape[1]):
+        lost += anyway[axis, node[axis]]
+    return lost, rows >= least
 
 
 @compiled
 def _climbed(  # type: ignore[no-untyped-def]
-    node, heights, table, weights, sensitive, starts, looks, labels, prices, rules, least,
+    node, heights, table, weights, sensitive, starts, looks, labels, prices, anyway, rules, least,
     suppressed,
 ):  # fmt: skip
     """The least loss on a way from a node to better and better ones beside it."""
-    given = (table, weights, sensitive, starts, looks, labels, prices, rules, least, suppressed)
+    given = (
+        table, weights, sensitive, starts, looks, labels, prices, anyway, rules, least, suppressed,
+    )  # fmt: skip
     loss, good = _weigh(node, *given)
     best = loss if good else np.inf
     at, since = 0, 0
@@ -409,15 +489,15 @@ def _least(alive, losses, many, weights, least, suppressed, last):  # type: igno
 
 @compiled
 def _good_nodes(  # type: ignore[no-untyped-def]
-    best, order, heights, table, weights, sensitive, starts, looks, labels, prices, rules, least,
-    suppressed,
+    best, order, heights, table, weights, sensitive, starts, looks, labels, prices, anyway, rules,
+    least, suppressed,
 ):  # fmt: skip
     """The nodes that release enough rows and lose no more than any other; ties are among them.
 
     Levels are chosen column by column. Rows that have too little company on some columns (or too
     few values, where distinct or close ones count) have no more on all, so they are suppressed
-    whatever follows; the others lose what they do so far, or are suppressed; and enough must be
-    released.
+    whatever follows; the others lose what they do so far, or are suppressed; enough must be
+    released; and all lose what they do anyway.
     """
     many, columns = table.shape
     slots = np.empty(4 * many + 16, np.int64)
@@ -426,7 +506,7 @@ def _good_nodes(  # type: ignore[no-untyped-def]
     left = np.ones((columns + 1, 2), np.int64)
     left[0, 0] = many
     alive[0, :, 0] = np.arange(many)
-    nothing = weights.sum() * suppressed
+    nothing = np.full(columns + 1, weights.sum() * suppressed)
     level, nodes, values = np.full(columns, -1), np.empty((16, columns), np.int64), np.empty(16)
     kept, depth = 0, 0
     while depth >= 0:
@@ -436,12 +516,13 @@ def _good_nodes(  # type: ignore[no-untyped-def]
             level[depth] = -1
             depth -= 1
             continue
+        nothing[depth + 1] = nothing[depth] + anyway[axis, level[depth]]
         _step(
             alive, losses, left, depth, axis, level[depth], last, table, weights, sensitive, starts,
             looks, labels, prices, rules, slots, number, sizes, least, suppressed,
-            best - nothing + TIED,
+            best - nothing[depth + 1] + TIED,
         )  # fmt: skip
-        bound = nothing + _least(
+        bound = nothing[depth + 1] + _least(
             alive[depth + 1], losses[depth + 1], left[depth + 1, 0], weights, least, suppressed,
             last,
         )  # fmt: skip
@@ -461,3 +542,334 @@ def _good_nodes(  # type: ignore[no-untyped-def]
         values[kept] = bound
         kept += 1
     return nodes[:kept][values[:kept] <= best + TIED]
+
+
+class _Classes(NamedTuple):
+    """Classes of a node: an entry of each, its rows, its look as a number, its sensitive values."""
+
+    entry: Array
+    rows: Array
+    look: Array
+    values: Array
+
+
+class _Search(NamedTuple):
+    """A search for the optimum among the nodes of the lattice, checked one by one, as ARX does.
+
+    What ARX's pages and source say: paths are built upwards and checked by halves, in an order of
+    nodes by height, mean height and distinct values (Flash); what holds is tagged upwards and what
+    fails downwards, by k alone where the other rules are not monotone; above what holds all nodes
+    are visited, since the loss with suppression is not monotone, but for those that lose as much as
+    the best one by generalization alone (with ARX's option to compute that beforehand); classes are
+    made of those of the last node or of a snapshot, and of columns that changed. In two things it
+    is quicker than what is said: it begins with distinct combinations and not with rows, and takes
+    the fewer classes of the last node and the snapshots.
+
+    Attributes
+    ----------
+    table, starts, keys, prices
+        Entries, where the values of a column begin on a level, and for each of them what it looks
+        like there (times a step for each column, so that their sum is a look) and loses.
+    levels, heights, steps
+        Of each node the level of every column; how many there are; and how far apart nodes are
+        that differ by one of them.
+    bound
+        What every node loses at least, by generalization alone.
+    rank, turn
+        In which order nodes are looked at, and which node comes when.
+    entries, two, kept
+        Entries as classes; the classes of this check and the last one; snapshots of earlier ones.
+    held, lengths, used
+        Of which node a snapshot is (-1: none), its classes, and when it was used last.
+    flags, stack, slots, good
+        What is known of a node; room for walks, for the hash table, for which classes hold.
+    whole, share, fixed
+        Whether rules hold for coarser nodes, too; a suppressed row does not lose this share of what
+        it would lose released, but this much.
+    most
+        Rows that may be suppressed.
+    state, best
+        What changes: see the numbers below; and the least loss so far.
+    """
+
+    table: Array
+    starts: Array
+    keys: Array
+    prices: Array
+    levels: Array
+    heights: Array
+    steps: Array
+    bound: Array
+    rank: Array
+    turn: Array
+    entries: _Classes
+    two: _Classes
+    kept: _Classes
+    held: Array
+    lengths: Array
+    used: Array
+    flags: Array
+    stack: Array
+    slots: Array
+    good: Array
+    rules: Rules
+    whole: bool
+    share: float
+    fixed: float
+    most: int
+    state: Array
+    best: Array
+
+
+HOLDS, FAILS, VISITED, CHECKED, PASSED = 1, 2, 4, 8, 16
+"""What is known of a node: whether it holds, was visited or checked, all above it were visited."""
+SIDE, LAST, MANY, SOURCE, TIME, CHOSEN = range(6)
+"""State: the side of `two` that is current; its node, its classes, and those of the snapshot that
+it was made of (0: of none); snapshots used; and the best node."""
+
+
+@compiled
+def _is_above(s, node, other):  # type: ignore[no-untyped-def]
+    """Whether a node is another one or coarser."""
+    finer = 0
+    for axis in range(s.heights.shape[0]):
+        finer += s.levels[node, axis] < s.levels[other, axis]
+    return finer == 0
+
+
+@compiled
+def _loses_more(s, node):  # type: ignore[no-untyped-def]
+    """Whether a node, and so any above it, is no better than the best one, or as good and later."""
+    best, chosen, bound = s.best[0], s.state[CHOSEN], s.bound[node]
+    if bound < best - TIED:
+        return False
+    return bound > best + TIED or (bound, node) > (s.bound[chosen], chosen)
+
+
+@compiled
+def _rolled_up(s, source, many, before, node, target):  # type: ignore[no-untyped-def]
+    """Merge classes of a finer node into those of this one; how many there are.
+
+    Columns on the same level of both are not looked at.
+    """
+    columns, changed = s.heights.shape[0], 0
+    old, new, axes = np.empty(columns, np.int64), np.empty(columns, np.int64), np.arange(columns)
+    for axis in range(columns):
+        if s.levels[node, axis] != s.levels[before, axis]:
+            old[changed] = s.starts[axis, s.levels[before, axis]]
+            new[changed] = s.starts[axis, s.levels[node, axis]]
+            axes[changed] = axis
+            changed += 1
+    bits = 4
+    while (1 << bits) < 2 * many:
+        bits += 1
+    slots, mask, shift = s.slots[: 1 << bits], (1 << bits) - 1, np.uint64(64 - bits)
+    slots[:] = -1
+    found = 0
+    for i in range(many):
+        entry, look = source.entry[i], source.look[i]
+        for z in range(changed):
+            code = s.table[entry, axes[z]]
+            look += s.keys[new[z] + code] - s.keys[old[z] + code]
+        place = np.int64((np.uint64(look) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+        while slots[place] >= 0 and target.look[slots[place]] != look:
+            place = (place + 1) & mask
+        c = slots[place]
+        if c < 0:
+            slots[place] = c = found
+            found += 1
+            target.entry[c], target.rows[c], target.look[c] = entry, source.rows[i], look
+            target.values[c] = source.values[i]
+        else:
+            target.rows[c] += source.rows[i]
+            for v in range(source.values.shape[1]):
+                target.values[c, v] += source.values[i, v]
+    return found
+
+
+@compiled
+def _keep(s):  # type: ignore[no-untyped-def]
+    """Keep the classes of the last node for those above it, if they are few and it has any."""
+    last, many, source = s.state[LAST], s.state[MANY], s.state[SOURCE]
+    if last < 0 or many > s.kept.entry.shape[1] or many > SMALLER * source > 0:
+        return
+    if s.flags[last] & PASSED or _loses_more(s, last):
+        return
+    place = -1
+    for z in range(s.held.shape[0]):
+        if s.held[z] >= 0 and (s.flags[s.held[z]] & PASSED or _loses_more(s, s.held[z])):
+            s.held[z] = -1
+        if s.held[z] < 0:
+            place = z
+    if place < 0:
+        place = np.argmin(s.used)
+    side = s.state[SIDE]
+    s.kept.entry[place, :many] = s.two.entry[side, :many]
+    s.kept.rows[place, :many] = s.two.rows[side, :many]
+    s.kept.look[place, :many] = s.two.look[side, :many]
+    s.kept.values[place, :many] = s.two.values[side, :many]
+    s.state[TIME] += 1
+    s.held[place], s.lengths[place], s.used[place] = last, many, s.state[TIME]
+
+
+@compiled
+def _part(classes, at):  # type: ignore[no-untyped-def]
+    """The classes of one of several nodes."""
+    return _Classes(classes.entry[at], classes.rows[at], classes.look[at], classes.values[at])
+
+
+@compiled
+def _grouped(s, node):  # type: ignore[no-untyped-def]
+    """Make the classes of a node of those of a finer one: the fewest at hand, or all entries."""
+    _keep(s)
+    fewest, found = s.entries.entry.shape[0], -1
+    for z in range(s.held.shape[0]):
+        if s.held[z] >= 0 and s.lengths[z] < fewest and _is_above(s, node, s.held[z]):
+            fewest, found = s.lengths[z], z
+    side, last = s.state[SIDE], s.state[LAST]
+    target = _part(s.two, 1 - side)
+    if last >= 0 and s.state[MANY] <= fewest and _is_above(s, node, last):
+        many = _rolled_up(s, _part(s.two, side), s.state[MANY], last, node, target)
+        s.state[SOURCE] = 0
+    elif found >= 0:
+        many = _rolled_up(s, _part(s.kept, found), fewest, s.held[found], node, target)
+        s.state[TIME] += 1
+        s.used[found], s.state[SOURCE] = s.state[TIME], fewest
+    else:
+        many = _rolled_up(s, s.entries, fewest, 0, node, target)
+        s.state[SOURCE] = 0
+    s.state[SIDE], s.state[LAST], s.state[MANY] = 1 - side, node, many
+    return target
+
+
+@compiled
+def _check(s, node):  # type: ignore[no-untyped-def]
+    """Look whether a node holds (where it is not `whole`: for k alone), and whether it is best."""
+    s.flags[node] |= CHECKED
+    classes = _grouped(s, node)
+    many, out = s.state[MANY], 0
+    for c in range(many):
+        if classes.rows[c] < s.rules.k:
+            out += classes.rows[c]
+    if out > s.most:
+        return False
+    for c in range(many):
+        s.good[c] = classes.rows[c] >= s.rules.k
+        if s.good[c] and s.rules.kinds.shape[0]:
+            s.good[c] = holds(classes.rows[c], classes.values[c], s.rules)
+            if not s.good[c]:
+                out += classes.rows[c]
+                if out > s.most:
+                    return not s.whole
+    columns, lost = s.heights.shape[0], 0.0
+    starts = np.array([s.starts[axis, s.levels[node, axis]] for axis in range(columns)])
+    for c in range(many):
+        if s.good[c]:
+            loss = 0.0
+            for axis in range(columns):
+                loss += s.prices[starts[axis] + s.table[classes.entry[c], axis]]
+            lost += loss * classes.rows[c]
+    value = (1.0 - s.share) * s.bound[node] + s.share * lost + out * s.fixed
+    best, chosen = s.best[0], s.state[CHOSEN]
+    if value < best - TIED or (
+        value <= best + TIED and (s.bound[node], node) < (s.bound[chosen], chosen)
+    ):
+        s.state[CHOSEN] = node
+        s.best[0] = value
+    return True
+
+
+@compiled
+def _tag(s, node, mark, step):  # type: ignore[no-untyped-def]
+    """Say of a node, and of all that are coarser (or finer), what is known of it."""
+    s.flags[node] |= mark
+    s.stack[0], many = node, 1
+    while many:
+        many -= 1
+        here = s.stack[many]
+        for axis in range(s.heights.shape[0]):
+            if 0 <= s.levels[here, axis] + step < s.heights[axis]:
+                there = here + step * s.steps[axis]
+                if not s.flags[there] & mark:
+                    s.flags[there] |= mark
+                    s.stack[many] = there
+                    many += 1
+
+
+@compiled
+def _successors(s, node, out):  # type: ignore[no-untyped-def]
+    """The nodes right above a node, in the order in which nodes are looked at; how many."""
+    many = 0
+    for axis in range(s.heights.shape[0]):
+        if s.levels[node, axis] + 1 < s.heights[axis]:
+            there, z = node + s.steps[axis], many
+            while z and s.rank[out[z - 1]] > s.rank[there]:
+                out[z] = out[z - 1]
+                z -= 1
+            out[z] = there
+            many += 1
+    return many
+
+
+@compiled
+def _all_above(s, start):  # type: ignore[no-untyped-def]
+    """Visit the nodes above one that holds, depth first: what is suppressed may change the loss."""
+    depths = s.heights.sum() - s.heights.shape[0] + 2
+    path, ahead = np.empty(depths, np.int64), np.zeros((depths, 2), np.int64)
+    above = np.empty((depths, s.heights.shape[0]), np.int64)
+    depth, node = -1, start
+    while True:
+        if not s.flags[node] & (FAILS | VISITED) and not _loses_more(s, node):
+            if not s.flags[node] & CHECKED:
+                _check(s, node)
+            s.flags[node] |= VISITED
+            depth += 1
+            path[depth] = node
+            ahead[depth, 0], ahead[depth, 1] = 0, _successors(s, node, above[depth])
+        while depth >= 0 and ahead[depth, 0] == ahead[depth, 1]:
+            s.flags[path[depth]] |= PASSED
+            depth -= 1
+        if depth < 0:
+            return
+        node = above[depth, ahead[depth, 0]]
+        ahead[depth, 0] += 1
+
+
+@compiled
+def _flash(s):  # type: ignore[no-untyped-def]
+    """Search as Flash does: along paths upwards, by halves, and then above what holds."""
+    path = np.empty(s.heights.sum() + 1, np.int64)
+    above = np.empty(s.heights.shape[0], np.int64)
+    bottom = _check(s, 0)
+    for first in s.turn:
+        queue = [s.rank[first]]
+        while len(queue):
+            head = s.turn[heappop(queue)]
+            if s.flags[head] & (HOLDS | FAILS) or _loses_more(s, head):
+                continue
+            length, going = 0, True
+            while going:
+                path[length], length, going = head, length + 1, False
+                for z in range(_successors(s, head, above)):
+                    if not (s.flags[above[z]] & (HOLDS | FAILS) or _loses_more(s, above[z])):
+                        head, going = above[z], True
+                        break
+            low, high, lowest = 0, length - 1, -1
+            while low <= high:
+                middle = (low + high) // 2
+                node = path[middle]
+                if s.flags[node] & (HOLDS | FAILS) or _loses_more(s, node):
+                    high = middle - 1
+                    continue
+                if bottom if node == 0 else _check(s, node):
+                    _tag(s, node, HOLDS, 1)
+                    lowest, high = node, middle - 1
+                    continue
+                _tag(s, node, FAILS, -1)
+                low = middle + 1
+                for z in range(_successors(s, node, above)):
+                    if not (s.flags[above[z]] & (HOLDS | FAILS) or _loses_more(s, above[z])):
+                        heappush(queue, s.rank[above[z]])
+            if lowest >= 0:
+                _all_above(s, lowest)
+    return s.state[CHOSEN]
