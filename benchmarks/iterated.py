@@ -181,8 +181,10 @@ def _measure(side: str, cell: Cell, warmed: set[tuple[str, ...]]) -> Facts:
         if side == "quarter":
             limit = _measure("documented", cell, warmed)["cpu"] / 4
         if (warm := (side, *cell[:2])) not in warmed:  # what is loaded once is there already
-            answer(posed(*cell), min(limit, WARMING))
+            answer(posed(*cell), WARMING)
             warmed.add(warm)
+        if limit < WARMING:
+            answer(posed(*cell), limit)
         known[cell] = {"cell": cell, **answer(posed(*cell), limit)}
         print(side, *cell, known[cell], flush=True)
         with file.open("a") as lines:

@@ -38,9 +38,6 @@ def test_where_all_rows_are_released_at_once_it_is_full_domain_recoding(rules):
     again = iterated(problem, steps=60, factor=0.5)
     assert again.iterations > 1
     assert again.loss < found.loss
-    for factor in (0.0, 0.05, 0.5):
-        ways = [iterated(problem, 60, factor, search=way) for way in ("documented", "bounded")]
-        assert len({(way.iterations, way.left_out, round(way.loss, 9)) for way in ways}) == 1
 
 
 def test_rows_that_find_no_company_lose_everything():
@@ -48,6 +45,18 @@ def test_rows_that_find_no_company_lose_everything():
     problem = posed(table, {"qi": list(TREES), "k": 2, "hierarchies": TREES})
     found = iterated(problem, steps=100, factor=0.05)
     assert (found.left_out, found.loss) == (1, 0.25)
+
+
+@pytest.mark.parametrize(("rules", "factor"), [({}, 0.0), ({"l": 2}, 0.05), ({"t": 0.2}, 0.05)])
+def test_both_searches_come_to_the_same(rules, factor):
+    random = np.random.default_rng(12)
+    columns = {name: random.integers(0, values, 40) for name, values in (("a", 8), ("b", 4))}
+    table = pa.table({**columns, "illness": random.choice(["flu", "gout", "cold"], 40)})
+    told = {"sensitive": ["illness"], **rules} if rules else {}
+    problem = posed(table, {"qi": list(columns), "k": 3, **told})
+    ways = [iterated(problem, 10, factor, search=way) for way in ("documented", "bounded")]
+    assert ways[0].iterations > 2
+    assert len({(way.iterations, way.left_out, round(way.loss, 9)) for way in ways}) == 1
 
 
 @pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.25}])
