@@ -22,6 +22,26 @@ def test_all_categories_are_taken_in_one_order():
     assert hers.values == (("I", "II", "III"), ("9", "10", "100"))
 
 
+def test_what_is_told_does_not_follow_the_order_of_rows():
+    """In the order of their first rows the first categories of all columns are the first row."""
+
+    def told(mine):
+        sent = {}
+
+        def hers(session):
+            exchange = session.exchange
+            session.exchange = lambda step, body, **rest: (
+                sent.update({step: bytes(body)}) or exchange(step, body, **rest)
+            )
+            pool_categories(session, mine, same_columns=True)
+
+        together(hers, pooling(HIS))
+        return sent["columns"], sent["categories"]
+
+    turned = {name: values[::-1] for name, values in HERS.items()}
+    assert told(HERS) == told(turned)
+
+
 def test_columns_of_one_side_are_taken_where_cells_are_split():
     hers, his = together(
         *(pooling({name: side[name]}, same_columns=False) for name, side in

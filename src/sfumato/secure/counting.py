@@ -37,6 +37,7 @@ __all__ = [
     "Part",
     "Schema",
     "agree",
+    "category_rank",
     "cross_counts",
     "many_cross_counts",
     "pool_categories",
@@ -144,7 +145,8 @@ def pool_categories(
 ) -> Schema:
     """Tell each other the categories that occur, and take all of them.
 
-    Alice's columns come first, in her order; the categories of a column are sorted.
+    Alice's columns come first, in her order; the categories of a column are sorted, also those that
+    are told: in the order in which they occur the first of each column would tell the first row.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def pool_categories(
     max_values
         No column of the other side may have more categories.
     """
-    here = {name: list(values) for name, values in mine.items()}
+    here = {name: sorted(values, key=category_rank) for name, values in mine.items()}
     if same_columns:
         # first the names alone: categories of a column that only one side has are never told
         names = session.exchange_json("columns", list(here), limit=_LARGEST_MESSAGE)
@@ -183,7 +185,7 @@ def pool_categories(
     first, second = (here, there) if session.is_alice else (there, here)
     pooled = {}
     for name in dict.fromkeys([*first, *second]):
-        pooled[name] = sorted({*first.get(name, ()), *second.get(name, ())}, key=_rank)
+        pooled[name] = sorted({*first.get(name, ()), *second.get(name, ())}, key=category_rank)
     if not any(pooled.values()):
         raise ParameterError("neither side has any rows", remedy="At least one side needs some.")
     return Schema.of(pooled)
@@ -218,7 +220,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
-def _rank(text: str) -> tuple[float, str]:
+def category_rank(text: str) -> tuple[float, str]:
     """Numbers by size, then text by alphabet."""
     try:
         number = float(text)

@@ -543,10 +543,14 @@ def told_categories(
     --------
     >>> import pyarrow as pa
     >>> told_categories(pa.table({"stage": [2, 1, None], "sex": ["f", "m", "f"]})).columns
-    {'stage': ('2', '1', '(missing)'), 'sex': ('f', 'm')}
+    {'stage': ('1', '2', '(missing)'), 'sex': ('f', 'm')}
     """
+    from sfumato.secure.counting import category_rank
+
     own = LocalTable(rows, columns, split, max_values)
-    return ToldCategories({name: tuple(values) for name, values in own.categories.items()})
+    return ToldCategories(
+        {name: tuple(sorted(held, key=category_rank)) for name, held in own.categories.items()}
+    )
 
 
 class LocalTable:
