@@ -126,5 +126,11 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"`studi` is not known\. Did you mean `study`"):
         read_agreement(path)
     path.write_text(agreed().to_toml().replace('"number"', '"numbr"'))
-    with pytest.raises(InputError, match="Did you mean `number`"):
+    with pytest.raises(InputError, match=r"study\.toml, column `.*Did you mean `number`"):
+        read_agreement(path)
+    path.write_text(agreed().to_toml().replace("max = 100.0", "max = 1e308"))
+    with pytest.raises(InputError, match=r"study\.toml, column `.*more than 100,000 values"):
+        read_agreement(path)
+    path.write_text("format = " + "[" * 100_000)
+    with pytest.raises(InputError, match="TOML"):
         read_agreement(path)

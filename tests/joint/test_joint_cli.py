@@ -20,9 +20,10 @@ from joint_studies import study
 from ports import free_port
 from sfumato.cli._options import parse_pairs
 from sfumato.engines.protocol import column_of
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.errors import ColumnError, InputError, ParameterError
 from sfumato.joint import Category, Number, fit_cox, read_agreement, read_model, read_share
 from sfumato.joint.agreement import declared_columns
+from sfumato.joint.validation import read_seed_scores
 from sfumato.secure import make_keys
 from sfumato.secure.tls import parse_address
 
@@ -265,7 +266,17 @@ def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
     ).json  # fmt: skip
     final = read_agreement(tmp_path / "final.toml")
     assert final.hash == told["hash"]
-    assert final.projection.seed in json.loads(scores[0].read_text())["scores"]
+    whole = json.loads(scores[0].read_text())
+    assert final.projection.seed in whole["scores"]
+    first = next(iter(whole["scores"]))
+    forged = tmp_path / "forged.json"
+    for bad in ({"rows": -5}, {"rows": 10**400}, {"scores": {**whole["scores"], first: 1e300}}):
+        forged.write_text(json.dumps({**whole, **bad}))
+        with pytest.raises(InputError, match=r"no rows give|does not hold scores"):
+            read_seed_scores(forged, whole["agreement"])
+    forged.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="does not hold scores"):
+        read_seed_scores(forged, whole["agreement"])
     final_path, other_path = tmp_path / "final.toml", tmp_path / "x.toml"
     told = sfumato("joint", "choose", *scores, "-a", final_path, "-o", other_path)
     assert told.code == 2

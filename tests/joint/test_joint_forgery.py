@@ -144,27 +144,39 @@ def test_bytes_changed_or_cut_off(share: Share, tmp_path: Path, times: int) -> N
         {"projected": np.nan},
         {"projected": np.inf},
         {"projected": 40.0},
+        {"projected": 0.0123},
         {"time": np.nan},
         {"time": np.inf},
         {"time": -1.0},
         {"time": 1e9},
+        {"time": 10.5},
         {"rounding": np.inf},
+        {"rounding": 1e9, "projected": 1e6},
     ],
     ids=str,
 )
 def test_numbers_that_no_rows_give(share: Share, bad: dict[str, float], tmp_path: Path) -> None:
     """Made with a right digest: only the agreement tells that they are impossible."""
-    ((name, value),) = bad.items()
-    forged = replace(share)
-    if name == "rounding":
-        forged = replace(share, rounding=value)
-    else:
+    forged = replace(share, rounding=bad.get("rounding", share.rounding))
+    for name in bad.keys() - {"rounding"}:
         numbers = getattr(share, name).copy()
-        numbers.flat[7] = value
-        forged = replace(share, **{name: numbers})
+        numbers.flat[7] = bad[name]
+        forged = replace(forged, **{name: numbers})
     write_share(forged, tmp_path / "f.parquet")
     with pytest.raises(InputError, match=r"no rows within the agreed bounds|description"):
         read_share(tmp_path / "f.parquet")
+
+
+def test_names_that_are_none_and_descriptions_without_end(share: Share, tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    for name in ("", "x" * 10_000, ["A"]):
+        write_share(replace(share, institution=name), path)
+        with pytest.raises(InputError, match="needs a name"):
+            read_share(path)
+    about = {b"sfumato.share": b"[" * 100_000}
+    pq.write_table(pq.read_table(path).replace_schema_metadata(about), path)
+    with pytest.raises(InputError, match="description cannot be read"):
+        read_share(path)
 
 
 def test_columns_of_other_types_and_missing_numbers(share: Share, tmp_path: Path) -> None:

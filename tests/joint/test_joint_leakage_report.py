@@ -96,7 +96,7 @@ def test_nothing_is_safe_when_every_row_stands_out() -> None:
     agreement = Agreement("s", columns, Outcome(time="t", event="e"), Projection("seed", 1))
     options = np.array([[0, 0], [1, 1]])
     encoded = Encoded(options.astype(float), options)
-    with pytest.raises(PromiseError, match="would give rows away"):
+    with pytest.raises(PromiseError, match="protects rows and still"):
         safe_rounding(encoded, agreement)
     with pytest.raises(ParameterError, match="rows or cells"):
         safe_rounding(encoded, agreement, protect="people")  # type: ignore[arg-type]

@@ -136,7 +136,7 @@ def test_few_combinations_need_coarser_numbers_and_the_rehearsal_says_so() -> No
 
 def test_a_fit_is_safe_only_by_a_margin_of_bits() -> None:
     def found(table_bits: float, certain: int = 0) -> ExactLeakage:
-        return ExactLeakage(100, 1e-6, 50.0, table_bits, 200.0, True, 9, certain, 3)
+        return ExactLeakage(100, 40, 1e-6, 50.0, table_bits, 200.0, True, 9, certain, 3)
 
     assert found(232).holds()
     assert not found(231.9).holds()

@@ -117,6 +117,16 @@ def test_the_price_is_told() -> None:
     assert 0.3 < float(made.price["published"]) < 0.8
 
 
+def test_a_house_of_few_rows_is_told_what_holds() -> None:
+    for rows in (2, 3, 4):
+        few = patients(seed=1, rows=rows, e=[1] * rows)
+        made = make_share(few, AGREED, "A", rounding=0.1, publish_anyway=True, allow_constant=True)
+        assert made.price is not None
+        assert np.isnan(float(made.price["published"]))
+    with pytest.raises(PromiseError, match="still tells rows apart"):
+        make_share(patients(rows=1, e=[1]), AGREED, "A", allow_constant=True)
+
+
 def test_round_trip(tmp_path: Path) -> None:
     share = share_of("A")
     path = tmp_path / "a.share.parquet"

@@ -708,7 +708,9 @@ def view_share(found: Any) -> RenderableType:
         + f"; a guess is right for {leak.guessed:.1%}.",
         f"Certain cells: {leak.certain_cells:,} of {leak.judged_cells:,} looked at.",
     ]
-    if found.price:
+    if found.price and any(value != value for value in found.price.values()):
+        facts.append("Price: not measured, there are too few rows to cross-validate.")
+    elif found.price:
         facts.append(
             f"Price ({found.price['measure']}, cross-validated): {found.price['all_columns']:.3f} "
             f"with all columns, {found.price['projected']:.3f} projected, "
@@ -741,9 +743,12 @@ def view_fit(fitted: Any) -> RenderableType:
     lines += ["; ".join(quality)] if quality else []
     if found.leakage is not None:
         leak = found.leakage
+        of = "have the event" if found.kind == "cox" else "are of the positive class"
         lines.append(
-            f"Of your {leak.rows:,} rows a fit opens about {leak.opened_bits:,.0f} bits at most; "
-            f"tables with the same outcomes are told apart by {leak.table_bits:,.0f}."
+            f"Of your {leak.rows:,} rows {leak.events:,} {of}. A fit of these alone would open "
+            f"about {leak.opened_bits:,.0f} bits; tables with the same outcomes are told apart by "
+            f"{leak.table_bits:,.0f}. This fit opened {found.revealed['bits']:,.0f}, counts of all "
+            "parties' rows included."
         )
     if found.standard_errors is not None:
         told = zip(found.columns, found.coefficients, found.standard_errors, strict=True)

@@ -69,9 +69,9 @@ class Number:
             )
         if not 0 < self.step <= self.high - self.low:
             raise ParameterError("the step must be positive and fit the bounds", where=where)
-        if self.values > _MOST_OPTIONS:
+        if not (self.high - self.low) / self.step < _MOST_OPTIONS:
             raise ParameterError(
-                f"bounds and step allow {self.values:,} values; the most is {_MOST_OPTIONS:,}",
+                f"bounds and step allow more than {_MOST_OPTIONS:,} values",
                 where=where,
                 remedy="Record it more coarsely.",
             )
@@ -335,22 +335,20 @@ class Agreement:
             outcome = dict(plain["outcome"])
             projection = dict(plain["projection"])
             columns = [_column(dict(entry)) for entry in plain["column"]]
-            study = str(plain["study"])
+            for key in ("event_value", "positive"):
+                if key in outcome:
+                    outcome[key] = _text(outcome[key])
+            if projection.get("rounding") == "safe":
+                projection["rounding"] = None
+            projection["seed"] = _text(projection.get("seed", ""))
+            study, parts = str(plain["study"]), (Outcome(**outcome), Projection(**projection))
+            return cls(study, tuple(columns), *parts)
+        except ParameterError as error:
+            place = f"{where}, {error.where}" if error.where else where
+            raise ParameterError(error.what, where=place, remedy=error.remedy) from None
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"a part of the agreement is missing or malformed: {error}", where=where
-            ) from None
-        for key in ("event_value", "positive"):
-            if key in outcome:
-                outcome[key] = _text(outcome[key])
-        if projection.get("rounding") == "safe":
-            projection["rounding"] = None
-        projection["seed"] = _text(projection.get("seed", ""))
-        try:
-            return cls(study, tuple(columns), Outcome(**outcome), Projection(**projection))
-        except TypeError as error:
-            raise InputError(
-                f"a part of the agreement is malformed: {error}", where=where
             ) from None
 
     def to_toml(self) -> str:
@@ -406,7 +404,7 @@ def read_agreement(path: str | Path) -> Agreement:
             where=str(path),
             remedy="Write one with `sfumato joint agreement`.",
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is not a TOML file: {error}", where=str(path)) from None
     return Agreement.from_dict(plain, where=str(path))
 

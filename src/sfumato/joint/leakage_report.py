@@ -319,8 +319,7 @@ def safe_rounding(
         raise BudgetError("no safe rounding step was found in time", remedy="Allow more time.")
     if safe is None or not np.ptp(round_to(projected, safe), axis=0).any():
         raise PromiseError(
-            f"at every rounding step that still tells rows apart the share would give {protect} "
-            "away",
+            f"no rounding step protects {protect} and still tells rows apart",
             remedy="Lower `dimensions`, agree on coarser steps and fewer columns, or fit exactly.",
         )
     return safe, tried
@@ -425,8 +424,9 @@ class ExactLeakage(Result):
 
     Attributes
     ----------
-    rows, precision
-        This party's rows, and how far coefficients may be off.
+    rows, events, precision
+        This party's rows, how many of them have the event (or the positive class), and how far
+        coefficients may be off.
     combinations
         Different rows that the agreed grid allows, of values that somebody would guess.
     table_bits
@@ -446,6 +446,7 @@ class ExactLeakage(Result):
     """
 
     rows: int
+    events: int
     precision: float
     combinations: float
     table_bits: float
@@ -497,6 +498,7 @@ def exact_leakage(
     few = (0, None, inf) if attacked else _fewest(own, agreement, options)
     return ExactLeakage(
         rows=len(own.x),
+        events=int(own.event.sum()),
         precision=precision,
         combinations=combinations,
         table_bits=float(sum(_choices(int(people), combinations) for people in alike)),

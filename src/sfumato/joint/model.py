@@ -396,7 +396,7 @@ def read_model(path: str | Path) -> JointModel:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise SourceError(f"the model cannot be read: {error.strerror}", where=str(path)) from None
-    except (ValueError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         raise InputError("this is not a model: the file is not JSON", where=str(path)) from None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT or "kind" not in plain:
         raise InputError(
@@ -442,7 +442,9 @@ def _matrix(read: Any) -> Floats | None:
 def _is_proper(model: JointModel) -> bool:
     """Whether what was read from a file can be a fitted model at all."""
     curve = model.times.shape == model.hazard.shape and model.times.ndim == 1
-    curve = curve and bool((model.times >= 0).all() and (model.hazard >= 0).all())
+    curve = curve and all(
+        bool((np.diff(part, prepend=0.0) >= 0).all()) for part in (model.times, model.hazard)
+    )
     horizon = model.horizon is None or (
         isinstance(model.horizon, (int, float)) and 0 < model.horizon < math.inf
     )

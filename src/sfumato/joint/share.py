@@ -42,6 +42,7 @@ Outcomes = tuple[Floats | None, NDArray[np.bool_]]
 Stacked = tuple[Floats, Floats | None, NDArray[np.bool_], Floats]
 
 _KEY = b"sfumato.share"
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,12 @@ def read_share(path: str | Path) -> Share:
         )
     try:
         about = json.loads(raw)
-        institution, rounding = str(about["institution"]), float(about["rounding"])
+        institution, rounding = about["institution"], float(about["rounding"])
         hashed, digest = about["hash"], about["digest"]
         agreement = Agreement.from_dict(about["agreement"], where=str(path))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError("the share's description cannot be read", where=str(path)) from None
+    _check_name(institution)
     size = agreement.projection.dimensions
     names = [f"p{k + 1}" for k in range(size)]
     survival = agreement.outcome.is_survival
@@ -144,19 +146,24 @@ def read_share(path: str | Path) -> Share:
 
 
 def _is_possible(share: Share) -> bool:
-    """Whether the agreement allows these numbers: a digest only says that they are the maker's."""
+    """Whether the agreement allows each number: a digest only says that they are the maker's."""
     if not len(share.event) or not (share.rounding >= 0 and math.isfinite(share.rounding)):
         return False
-    low, high = projection_bounds(share.agreement)
-    slack = share.rounding / 2 + 1e-6
-    inside = (share.projected >= low - slack) & (share.projected <= high + slack)
-    if not inside.all():  # nor is what is not a number
-        return False
+    low, high = (round_to(end, share.rounding) for end in projection_bounds(share.agreement))
+    inside = (share.projected >= low - 1e-6) & (share.projected <= high + 1e-6)
+    if not inside.all() or not _are_multiples(share.projected, share.rounding):
+        return False  # nor is what is not a number
     if share.time is None:
         return True
-    limit = share.agreement.outcome.time_max
-    last = math.inf if limit is None else limit + share.agreement.outcome.time_step
-    return bool(((share.time >= 0) & np.isfinite(share.time) & (share.time <= last)).all())
+    limit, unit = share.agreement.outcome.time_max, share.agreement.outcome.time_step
+    last = math.inf if limit is None else limit + unit
+    inside = (share.time >= 0) & np.isfinite(share.time) & (share.time <= last)
+    return bool(inside.all()) and _are_multiples(share.time, unit)
+
+
+def _are_multiples(values: Floats, step: float) -> bool:
+    away = np.abs(values - round_to(values, step))
+    return bool((away <= 1e-9 * (np.abs(values) + step)).all())
 
 
 def stack(shares: Sequence[Share], weights: Mapping[str, float] | None = None) -> Stacked:
@@ -304,8 +311,7 @@ def make_share(
     PromiseError
         When the attack recovers rows (or cells) at the given rounding.
     """
-    if not institution:
-        raise ParameterError("an institution needs a name")
+    _check_name(institution)
     _check_rounding(rounding)
     table = local_rows(rows, agreement, renamed)
     require_rows(table.num_rows, where)
@@ -352,6 +358,11 @@ def make_share(
         notes=(*notes, *_given_away(found, protect)),
         share=_projected(encoded, outcome, agreement, institution, step),
     )
+
+
+def _check_name(institution: object) -> None:
+    if not isinstance(institution, str) or not 0 < len(institution) <= _LONGEST_NAME:
+        raise ParameterError(f"an institution needs a name of at most {_LONGEST_NAME} characters")
 
 
 def _check_rounding(step: float | None) -> None:

@@ -118,9 +118,8 @@ def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
     order = np.argsort(-times, kind="stable")
     starts = time_groups(times[order])
     levels, rank = np.unique(values[order], return_inverse=True)
-    concordant, discordant, tied = concordant_pairs(
-        rank.astype(np.int64), len(levels), dying[order], starts
-    )
+    pairs = rank.astype(np.int64), len(levels), dying[order], starts
+    concordant, discordant, tied = concordant_pairs(*pairs) if len(rank) else (0, 0, 0)
     comparable = concordant + discordant + tied
     if comparable == 0:
         raise InputError(
@@ -269,8 +268,10 @@ def read_seed_scores(path: str | Path, agreement: str) -> SeedScores:
         found = SeedScores(str(plain["agreement"]), int(plain["rows"]), scores)
     except OSError as error:
         raise SourceError(f"the scores cannot be read: {error.strerror}", where=str(path)) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InputError("this file does not hold scores of seeds", where=str(path)) from None
+    if not 0 < found.rows < 2**53 or any(not 0 <= v <= 1 for v in scores.values() if v == v):
+        raise InputError("the file holds scores that no rows give", where=str(path))
     if found.agreement != agreement:
         raise InputError("these scores were made under another agreement", where=str(path))
     return found

@@ -112,9 +112,10 @@ def model_summary(found: JointModel) -> Page:
     """What is said of a joint model first."""
     who = phrase(list(found.institutions))
     way = (
-        "on sums that nobody could read one by one"
+        f"on sums that nobody could read one by one: {found.rows:,} rows that stayed at home"
         if found.exact
-        else f"on {found.agreement.projection.dimensions} projected numbers a row"
+        else f"on shares of {found.rows:,} rows: {found.agreement.projection.dimensions} projected "
+        "numbers a row, and the outcomes in clear"
     )
     scores = [
         (name, f"{value:.3f}")
@@ -124,7 +125,7 @@ def model_summary(found: JointModel) -> Page:
     return Page(
         title=f"A {KINDS[found.kind]} of {len(found.institutions):,} institutions",
         subtitle=f"Study {found.agreement.study} · {who}",
-        verdict=f"Fitted {way}: {found.rows:,} rows that stayed at home.",
+        verdict=f"Fitted {way}.",
         tone="warn" if found.notes else "good",
         facts=(
             ("rows", f"{found.rows:,}"),
