@@ -118,7 +118,8 @@ def test_weights_of_institutions_matter() -> None:
 @pytest.mark.parametrize(
     ("part", "value"),
     [("rows", -1), ("rows", 0), ("horizon", -5), ("horizon", 0), ("penalty", -1.0),
-     ("iterations", -1), ("times", -1.0), ("hazard", -1.0), ("kind", "tree"), ("times", 1e9), ("hazard", 1e9)],
+     ("iterations", -1), ("times", -1.0), ("hazard", -1.0), ("times", 1e9), ("hazard", 1e9),
+     ("kind", "tree")],
 )  # fmt: skip
 def test_numbers_that_no_fit_gives_are_refused(tmp_path: Path, part: str, value: Any) -> None:
     path = tmp_path / "model.json"

@@ -215,10 +215,10 @@ def share(
     """Make the one file that may leave the house, and measure what it gives away.
 
     The rows are scaled by the agreement's bounds, multiplied by the common random matrix and
-    rounded. Before anything is written every row of the share is attacked with all that others
-    know; if one can be recovered, nothing is written. With --attack-rows N only a sample is
-    attacked, and the result tells how many of all rows might be recovered (95 % confidence).
-    Without --rounding the finest safe step is searched for.
+    rounded. Before anything is written every row of the share is attacked with all that it
+    and the agreement tell; if one can be recovered, nothing is written. With --attack-rows N only a
+    sample is attacked, and the result tells how many of all rows might be recovered (95 %
+    confidence). Without --rounding the finest safe step is searched for.
     """
     from sfumato.joint import make_share, read_agreement, write_share
 
@@ -568,8 +568,8 @@ def seeds(
     """Score candidate random matrices on your own rows; only the scores are written.
 
     Publishing the same rows under several matrices would give them away, so every institution
-    cross-validates at home. `sfumato joint choose` takes the scores of all and writes the
-    agreement with the best seed.
+    cross-validates at home. The scores tell about the rows, too: try few matrices. `sfumato joint
+    choose` takes the scores of all and writes the agreement with the best seed.
     """
     from sfumato.joint import encode, encode_outcome, read_agreement, score_seeds
     from sfumato.joint.local_data import local_rows

@@ -47,6 +47,7 @@ app = new_app(
     no_args_is_help=True,
 )
 _TLS = "--cert alice.crt --key alice.key --peer-cert bob.crt"
+_HIS = "--me bob --peer alice.example:7000 --cert bob.crt --key bob.key --peer-cert alice.crt"
 _MEETING = "Meeting the other party"
 
 
@@ -230,7 +231,7 @@ def keys(
 @app.command(
     epilog=examples(
         f"sfumato party log --me alice --listen 0.0.0.0:7000 {_TLS} --number 600 --number 12",
-        "sfumato party log --me bob --peer localhost:7000 --plain --number 400 --number 30",
+        f"sfumato party log {_HIS} --number 400 --number 30",
     )
 )
 @verb
@@ -301,10 +302,10 @@ def log(
 
 @app.command(
     epilog=examples(
-        "sfumato party id3 --me alice --listen 0.0.0.0:7000 --rows mine.parquet --target diagnosis "
-        f"--min-rows 20 {_TLS}",
-        "sfumato party id3 --me bob --peer alice.example:7000 --rows ours.csv --target diagnosis "
-        "--min-rows 20 --cert bob.crt --key bob.key --peer-cert alice.crt -o tree.json",
+        f"sfumato party id3 --me alice --listen 0.0.0.0:7000 {_TLS} --rows mine.parquet "
+        "--schema agreed.json --target diagnosis --min-rows 20",
+        f"sfumato party id3 {_HIS} --rows ours.csv --schema agreed.json --target diagnosis "
+        "--min-rows 20 -o tree.json",
     )
 )
 @table_verb
@@ -321,7 +322,12 @@ def id3(
         int | None, option("--max-depth N", "Ask at most N questions in a row.", min=0)
     ] = None,
     min_rows: Annotated[
-        int, setting("--min-rows N", "Do not split nodes with fewer rows.", min=1)
+        int,
+        setting(
+            "--min-rows N",
+            "Do not split nodes with fewer rows. A leaf may have fewer, even one.",
+            min=1,
+        ),
     ] = 2,
     fine: Annotated[
         bool, flag("--fine", "Finer logarithms: equal gains are never confused.")
@@ -329,8 +335,8 @@ def id3(
 ) -> None:
     """The decision tree of both sides' rows, as if pooled (ID3).
 
-    Both sides learn the tree and nothing else about the other's rows: neither counts nor gains. All
-    columns are taken as categories.
+    Both sides learn the tree, but neither counts nor gains; where each has whole rows also the
+    other's number of rows, to within a factor of two. All columns are taken as categories.
     """
     from sfumato.secure import id3
 
@@ -355,9 +361,9 @@ def id3(
 
 @app.command(
     epilog=examples(
-        "sfumato party bayes --me alice --listen 0.0.0.0:7000 --rows mine.parquet "
-        f"-c age_group,sex,stage,outcome {_TLS}",
-        "sfumato party bayes --me bob --peer localhost:7000 --plain --rows his.csv --split cells "
+        f"sfumato party bayes --me alice --listen 0.0.0.0:7000 {_TLS} --rows hers.parquet "
+        "--split cells --share-categories --max-parents 3",
+        f"sfumato party bayes {_HIS} --rows his.csv --split cells --share-categories "
         "--max-parents 3",
     )
 )
@@ -392,7 +398,8 @@ def bayes(
 ) -> None:
     """Which columns depend on which: the Bayes net of both sides' rows, as if pooled (K2).
 
-    Both sides learn the arrows and nothing else: neither counts nor scores.
+    Both sides learn the arrows, but neither counts nor scores; where each has whole rows also the
+    other's number of rows, to within a factor of two.
     """
     from sfumato.secure import bayes_net
 

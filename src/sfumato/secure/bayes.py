@@ -208,7 +208,8 @@ def search_net(
 ) -> BayesNet:
     """Find the parents of each column.
 
-    Both learn the net and nothing else: neither counts nor scores.
+    Both learn the net, but neither counts nor scores; with `HeldRows` also the other's number of
+    rows, to within a factor of two.
 
     Parameters
     ----------

@@ -283,7 +283,8 @@ def grow_tree(
 ) -> DecisionTree:
     """Grow the ID3 tree of the rows of both sides.
 
-    Both learn the tree and nothing else: not the counts, not the gains, not why a node ended.
+    Both learn the tree, but not the counts, not the gains, not why a node ended; with `HeldRows`
+    also the other's number of rows, to within a factor of two.
 
     Parameters
     ----------
@@ -293,8 +294,9 @@ def grow_tree(
         The column to predict.
     max_depth, min_rows
         When to stop: at this depth; at nodes with fewer rows. Nodes whose rows all agree, and
-        nodes without a column left, end anyway. A leaf's label is the commonest category among
-        its rows, of equally common ones the commonest at the node above, then the first.
+        nodes without a column left, end anyway. A leaf may have one row. Its label is the commonest
+        category among its rows, of equally common ones the commonest at the node above, then the
+        first.
     fine
         Take logarithms to 7e-8 instead of 2e-5: columns that gain equally much are then never
         confused by their errors. Seven times the work, three times the bytes.

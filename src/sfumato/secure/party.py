@@ -306,7 +306,8 @@ def id3(
 ) -> Outcome[DecisionTree]:
     """The decision tree of both sides' rows, as if pooled.
 
-    Both sides learn the tree and nothing else about the other's rows: neither counts nor gains.
+    Both sides learn the tree, but neither counts nor gains; where each has whole rows also the
+    other's number of rows, to within a factor of two.
 
     Parameters
     ----------
@@ -391,7 +392,8 @@ def bayes_net(
 ) -> Outcome[BayesNet]:
     """Which columns depend on which: the Bayes net of both sides' rows, as if pooled.
 
-    Both sides learn the arrows and nothing else: neither counts nor scores.
+    Both sides learn the arrows, but neither counts nor scores; where each has whole rows also the
+    other's number of rows, to within a factor of two.
 
     Parameters
     ----------
@@ -509,7 +511,7 @@ def read_schema(path: str | Path) -> Schema:
 
     try:
         told = json.loads(read_text(path, "the schema"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SourceError("this is not JSON", where=str(path), remedy=_WRITTEN) from error
     if not isinstance(told, dict) or not all(
         isinstance(values, list) and all(isinstance(value, str) for value in values)
