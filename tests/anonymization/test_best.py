@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -200,6 +201,12 @@ def test_a_search_ends_early_only_where_nothing_is_left(rows, k, why):
     opened = sf.table(pa.table({"job": rows}))
     found = solve(prepare(opened, asked.opened(opened), Budget(seconds=20)))
     assert (found.details["finished"], found.stopped_by) == (why, None)
+
+
+def test_what_is_compiled_for_several_columns_serves_one():
+    starts, rows = np.arange(4) * 5, np.arange(15)
+    found = [annealing._lookup(np.zeros((4, n), int), starts[: n + 1], rows) for n in (1, 2, 3)]
+    assert len({numba.typeof(one) for one in found}) == 1
 
 
 def test_where_no_column_matters_nothing_that_matters_is_lost():

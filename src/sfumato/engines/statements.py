@@ -109,7 +109,7 @@ class Dialect:
 
 def text(statement: Node, dialect: Dialect) -> str:
     """A statement as the engine reads it."""
-    return statement.sql(dialect=dialect.name, comments=False)
+    return statement.sql(dialect=dialect.name, comments=False, copy=False)  # writing changes none
 
 
 def table(name: str, schema: str | None = None) -> exp.Table:

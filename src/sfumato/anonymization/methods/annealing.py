@@ -335,7 +335,8 @@ def _lookup(table: Array, starts: Array, index_row: Array) -> Array:
     """Rows of the index for each entry, first those of axes on which two entries seldom agree."""
     agreeing = [(np.bincount(axis).astype(float) ** 2).sum() for axis in table.T]
     rows: Array = index_row[starts[:-1] + table].astype(np.int32)
-    return rows[:, np.argsort(agreeing, kind="stable")]
+    # of one order also where there is one axis: else the search would be compiled anew for it
+    return np.ascontiguousarray(rows[:, np.argsort(agreeing, kind="stable")])
 
 
 def _along(table: Array, starts: Array) -> tuple[Array, Array]:
