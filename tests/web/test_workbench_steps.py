@@ -805,7 +805,7 @@ def test_a_k_that_no_release_can_have_is_called_so(bench: Running, tmp_path: Pat
     assert "No release can have" not in bench.get(f"{base}/risk/figure?k={PEOPLE_ROWS}").text
     figure = bench.get(f"{base}/risk/figure?k=20000").text
     assert "No release can have k = 20,000: the table has 400 rows." in figure
-    assert "a chance above 1 in 20,000." in figure
+    assert "one over the number alike, is above 1 in 20,000." in figure
     strange = bench.get(f"{base}/nothing")
     assert (strange.status, "There is no such page." in strange.text) == (404, True)
 

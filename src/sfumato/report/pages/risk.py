@@ -292,7 +292,8 @@ def judged_release(
         least = round(1 / last.prosecutor)
     elif not told and least:  # not told; at its highest it is that of the smallest class
         last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
-    light, shown = _found(last, alone, person), least_alike(found)
+    several = "linkable" not in details and not (told and last.rows == last.persons)
+    light, shown = _found(last, alone, person, several), least_alike(found)
     if person and least and not promised:
         shown = in_units(counted(least, "person"))
     elif not least and after.k:
@@ -346,8 +347,12 @@ def _risks_of(owned: Owned, compared: Compared) -> tuple[list[Risk], int]:
     return told, int((smallest == 1).sum())
 
 
-def _found(after: Risk, alone: int, person: str | None) -> Light:
-    """Who can be found in the release, by the columns that others may know."""
+def _found(after: Risk, alone: int, person: str | None, several: bool) -> Light:
+    """Who can be found in the release, by the columns that others may know.
+
+    Where persons may have `several` rows, one may have most of those that look alike: whoever takes
+    any of them for that person's is right more often than once for each person.
+    """
     asked, one = "Who can be found", "row" if after.persons is None else "person"
     if after.prosecutor is None or not after.rows:
         return Light(asked, "good", "Nobody: there are no rows.")
@@ -369,8 +374,11 @@ def _found(after: Risk, alone: int, person: str | None) -> Light:
         said = f"At least {alike:,} rows look alike. How many persons have them was not counted."
         said = in_units(said)
         return Light(asked, tempered("warn", after.prosecutor), said)
-    said = f"At least {alike:,} {unit_of(one, 2)} look alike: a match is right with a chance of at "
-    said += f"most {sure}."
+    said = f"At least {alike:,} {unit_of(one, 2)} look alike: "
+    if person and several:
+        said += "a row could be that of any of them, and one of them may have most of these rows."
+    else:
+        said += f"a match is right with a chance of at most {sure}."
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
 
 
@@ -436,8 +444,8 @@ def _found_linked(whose: Linked) -> Light:
         )
     least = counted(whose.least, "pseudonym")
     said += (
-        f" The rows of a class have at least {least}: a match of a single row with one is right "
-        f"with a chance of at most {at_most(1 / whose.least)}."
+        f" The rows of a class have at least {least}: whoever picks one of these for a person "
+        f"among them is right with a chance of at most {at_most(1 / whose.least)}."
     )
     tone: Tone = "bad" if whose.alone or whose.least == 1 else "good"
     return Light("Who can be found", tempered(tone, 1 / whose.least), said)

@@ -298,8 +298,8 @@ def classes_of(sizes: Alike, k: int) -> list[Figure]:
             f"How many {who} look alike",
             f"{who.capitalize()} by the number of {who} that share all the values others may "
             f"know.{easiest} {counted(below, one, many=who)} ({percent(below / total)}) with fewer "
-            f"than {counted(k - 1, 'companion')}: each of these {who} is found with a chance above "
-            f"{f'{1 / k:.0%}' if k <= 100 else f'1 in {k:,}'}.",
+            f"than {counted(k - 1, 'companion')}: the risk of each, one over the number "
+            f"alike, is above {f'{1 / k:.0%}' if k <= 100 else f'1 in {k:,}'}.",
             charts.class_sizes(
                 f"{who.capitalize()} by the size of their class", {"table": sizes}, k
             ),
