@@ -344,6 +344,9 @@ def test_twenty_million_events_are_refused_with_what_would_fit() -> None:
         linkable.require_countable(histories, 2)
     assert "m=1" in str(caught.value)
     assert "about 18.0% of them fit" in str(caught.value)
+    with pytest.raises(BudgetError) as caught:  # no sample with the longest one fits
+        linkable.require_countable(ClassSizes.of({10_000: 1, 3: 300}), 2)
+    assert "of them fit" not in str(caught.value)
     linkable.require_countable(histories, 1)
     linkable.require_countable(histories, None)
 

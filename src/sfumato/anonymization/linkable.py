@@ -131,12 +131,13 @@ def require_countable(histories: ClassSizes, m: int | None, *, values: bool = Fa
         return
     fits = next((n for n in range(m - 1, 0, -1) if combinations_of(histories, n) <= most), None)
     smaller = f"ask for {spell('m', fits)}, " if fits is not None else ""
-    share = most / cost
+    longest = combinations_of(ClassSizes.of({max(histories.to_dict()): 1}), m)
+    some = f"release a sample of the persons (about {most / cost:.1%} of them fit), "
     raise BudgetError(
         f"the {histories.classes:,} histories have {cost:,} combinations of at most {m} rows, and "
         f"up to {most:,} are counted{' with sensitive values' if values else ''}",
-        remedy=f"To go on, {smaller}release a sample of the persons (about {share:.1%} of them "
-        "fit), leave out the longest histories, or release rows that cannot be linked.",
+        remedy=f"To go on, {smaller}{some if longest <= most / 10 else ''}leave out the longest "
+        "histories, or release rows that cannot be linked.",
     )
 
 
