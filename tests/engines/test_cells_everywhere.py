@@ -77,14 +77,14 @@ def fetched(kind: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         import psycopg
 
         counting(psycopg.Cursor, "fetchall", len)
-        original = postgres._received
+        original = postgres.received
 
         def received(*arguments: Any) -> Generator[Any]:
             for message in original(*arguments):
                 counted.append(bytes(message).count(b"\n") or 1)
                 yield message
 
-        monkeypatch.setattr(postgres, "_received", received)
+        monkeypatch.setattr(postgres, "received", received)
     return counted
 
 

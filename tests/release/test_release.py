@@ -245,7 +245,7 @@ def test_no_certificate_without_its_output(tmp_path, monkeypatch):
     def fails(self, *, force=False):
         raise EngineError("the disk is gone")
 
-    monkeypatch.setattr("sfumato.engines.staging.FileStaged.commit", fails)
+    monkeypatch.setattr("sfumato.engines.staging.Staged.commit", fails)
     with pytest.raises(EngineError, match="the disk is gone"):
         publish(plan(people()), tmp_path / "out.csv")
     assert list(tmp_path.iterdir()) == []

@@ -93,7 +93,7 @@ def test_private_until_committed_then_as_the_user_has_it(tmp_path):
     before = os.umask(0o022)
     try:
         staged = stage(tmp_path / "out.csv")
-        assert stat.S_IMODE(staged.path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(staged.target.path.stat().st_mode) == 0o600
         staged.commit()
         assert stat.S_IMODE((tmp_path / "out.csv").stat().st_mode) == 0o644
     finally:
@@ -249,7 +249,7 @@ def test_long_lines_are_read_back(tmp_path):
 
 def test_what_changed_on_disk_is_noticed(tmp_path):
     staged = stage(tmp_path / "o.csv")
-    staged.path.write_bytes(staged.path.read_bytes().replace(b"name,", b"nome,"))
+    staged.target.path.write_bytes(staged.target.path.read_bytes().replace(b"name,", b"nome,"))
     with pytest.raises(EngineError, match="cannot be read back"):
         list(staged.engine().batches())
 

@@ -6,7 +6,7 @@ for a cell. Spark's travel as Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,20 +20,13 @@ from sfumato.engines.writing import parsed, written
 from sfumato.errors import ColumnError, ParameterError
 
 if TYPE_CHECKING:
+    import psycopg
     from pyspark.sql import DataFrame
 
 __all__ = [
-    "UNKNOWN_SIZE",
-    "arrow_type",
-    "bare",
-    "by_position",
-    "columns_of",
-    "copied_batches",
-    "copied_text",
-    "decimal_of",
-    "postgres_type",
-    "uploadable",
-]
+    "UNKNOWN_SIZE", "arrow_type", "bare", "by_position", "columns_of", "copied_batches",
+    "copied_text", "decimal_of", "postgres_type", "received", "sent", "uploadable",
+]  # fmt: skip
 
 _MOST_DIGITS = 76
 UNKNOWN_SIZE = "decimal of unknown size"
@@ -102,27 +95,21 @@ def postgres_type(type_: pa.DataType) -> str:
     >>> postgres_type(pa.decimal128(10, 2)), postgres_type(pa.large_string())
     ('decimal(10, 2)', 'text')
     """
-    if t.is_dictionary(type_):
-        return postgres_type(type_.value_type)
-    if t.is_decimal(type_):
-        return f"decimal({type_.precision}, {type_.scale})"
-    if t.is_timestamp(type_):
-        return "timestamptz" if type_.tz else "timestamp"
-    if t.is_time(type_):
-        return "time"
-    if t.is_date(type_):
-        return "date"
-    if t.is_boolean(type_):
-        return "boolean"
-    if t.is_floating(type_):
-        return "real" if type_ in (pa.float16(), pa.float32()) else "double precision"
-    if t.is_integer(type_):
-        if type_ == pa.uint64():
+    column = column_of("", type_)
+    held = column.type
+    if column.kind == "decimal":
+        return f"decimal({held.precision}, {held.scale})"
+    if column.kind == "timestamp":
+        return "timestamptz" if held.tz else "timestamp"
+    if column.kind == "float":
+        return "real" if held.bit_width < 64 else "double precision"
+    if column.kind == "integer":
+        if held == pa.uint64():
             return "decimal(20, 0)"
-        return "bigint" if type_.bit_width == 64 or type_ == pa.uint32() else "integer"
-    if column_of("", type_).kind == "binary":
-        return "bytea"
-    return "text"
+        return "bigint" if held.bit_width == 64 or held == pa.uint32() else "integer"
+    return {"boolean": "boolean", "date": "date", "time": "time", "binary": "bytea"}.get(
+        column.kind, "text"
+    )
 
 
 def bare(columns: Sequence[Column]) -> bool:
@@ -182,6 +169,8 @@ def _escaped(array: pa.Array, name: str) -> pa.Array:
 
 _SPECIAL = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 """Characters that COPY reads otherwise, and how they are written; first what writes the others."""
+_PIECE = 1 << 17
+"""Bytes that are on their way to a COPY."""
 _TEXT_BYTES = 1 << 28
 """Bytes of cells of which one text is made at a time: arrays of texts hold no more than 2 GB."""
 
@@ -255,6 +244,50 @@ def _plain(array: pa.Array, name: str) -> pa.Array:
     return written(array, name)
 
 
+def sent(connection: psycopg.Connection[Any], copying: str, texts: Iterable[Any]) -> None:
+    """Send text to a COPY, piece by piece, each when the server has taken the one before.
+
+    Whatever it has not taken libpq keeps, however much that is, and moves each time some is taken.
+    """
+    from psycopg.waiting import Wait
+
+    pgconn = connection.pgconn
+
+    def taken() -> Generator[Wait, Any]:
+        while pgconn.flush():
+            yield Wait.W
+
+    with connection.cursor() as cursor, cursor.copy(copying) as copy:
+        for text in texts:
+            for start in range(0, len(text), _PIECE):
+                copy.write(text[start : start + _PIECE])
+                connection.wait(taken())
+
+
+def received(connection: psycopg.Connection[Any], copying: str) -> Generator[Any]:
+    """The messages of a COPY, each of which is one row; the driver is asked only to wait."""
+    from psycopg.errors import error_from_result
+    from psycopg.pq import ExecStatus
+
+    pgconn = connection.pgconn
+    with connection.cursor() as cursor, cursor.copy(copying) as copy:
+        while True:
+            size, message = pgconn.get_copy_data(1)
+            if size > 0:
+                yield message
+            elif size == 0:
+                waited_for = copy.read()
+                if not waited_for:
+                    return
+                yield waited_for
+            else:
+                break
+        # The connection is at rest only after the last result.
+        for result in list(iter(pgconn.get_result, None)):
+            if result.status != ExecStatus.COMMAND_OK:
+                raise error_from_result(result)
+
+
 def columns_of(frame: DataFrame, where: str) -> tuple[Column, ...]:
     """Columns and types of a data frame."""
     columns: list[Column] = []
@@ -297,34 +330,33 @@ def uploadable(table: pa.Table) -> tuple[pa.Table, Any]:
     return pa.table(arrays, names=table.column_names), s.StructType(fields)
 
 
-def _arrow_type(field: Any, where: str) -> pa.DataType:
-    from pyspark.sql import types as s
+_SPARK = {
+    "BooleanType": pa.bool_(),
+    "ByteType": pa.int8(),
+    "ShortType": pa.int16(),
+    "IntegerType": pa.int32(),
+    "LongType": pa.int64(),
+    "FloatType": pa.float32(),
+    "DoubleType": pa.float64(),
+    "DateType": pa.date32(),
+    "TimeType": pa.time64("ns"),
+    "TimestampType": pa.timestamp("us", "UTC"),
+    "TimestampNTZType": pa.timestamp("us"),
+    "DayTimeIntervalType": pa.duration("us"),
+    "BinaryType": pa.binary(),
+    "StringType": pa.string(),
+    "NullType": pa.null(),
+}
+"""Spark's types that need no digits, by the names of their classes."""
 
+
+def _arrow_type(field: Any, where: str) -> pa.DataType:
     type_ = field.dataType
-    plain: Sequence[tuple[Any, pa.DataType]] = (
-        (s.BooleanType, pa.bool_()),
-        (s.ByteType, pa.int8()),
-        (s.ShortType, pa.int16()),
-        (s.IntegerType, pa.int32()),
-        (s.LongType, pa.int64()),
-        (s.FloatType, pa.float32()),
-        (s.DoubleType, pa.float64()),
-        (s.DateType, pa.date32()),
-        (s.TimestampType, pa.timestamp("us", "UTC")),
-        (s.TimestampNTZType, pa.timestamp("us")),
-        (s.DayTimeIntervalType, pa.duration("us")),
-        (s.BinaryType, pa.binary()),
-        (s.NullType, pa.null()),
-    )
-    for spark, arrow in plain:
-        if isinstance(type_, spark):
-            return arrow
-    if isinstance(type_, s.DecimalType):
+    if type_.typeName() == "decimal":
         return pa.decimal128(type_.precision, type_.scale)
-    if isinstance(type_, s.StringType) or _needs_text(type_):
-        return pa.string()
-    if type_.typeName() == "time":
-        return pa.time64("ns")
+    found = pa.string() if _needs_text(type_) else _SPARK.get(type(type_).__name__)
+    if found is not None:
+        return found
     raise ColumnError(
         f"column `{field.name}` holds nested values ({type_.simpleString()}), which cannot be "
         "compared cell by cell",
@@ -348,43 +380,34 @@ def _spark_type(type_: pa.DataType) -> tuple[pa.DataType, Any]:
     """The Arrow type to convert to, and the Spark type it becomes."""
     from pyspark.sql import types as s
 
-    if t.is_dictionary(type_):
-        return _spark_type(type_.value_type)
-    if t.is_decimal(type_):
-        if type_.precision > 38:
+    column = column_of("", type_)
+    held, kind = column.type, column.kind
+    if held == pa.uint64():
+        held = pa.decimal128(20, 0)
+    if t.is_decimal(held):
+        if held.precision > 38:
             raise ParameterError(
                 "Spark has no decimals of more than 38 digits", remedy="Make the column text."
             )
-        scale = max(type_.scale, 0)
-        return pa.decimal128(type_.precision, scale), s.DecimalType(type_.precision, scale)
-    if t.is_timestamp(type_):
-        if type_.tz:
-            return pa.timestamp("us", "UTC"), s.TimestampType()
-        return pa.timestamp("us"), s.TimestampNTZType()
-    if type_ == pa.uint64():
-        return pa.decimal128(20, 0), s.DecimalType(20, 0)
-    by_kind = {
-        "boolean": (pa.bool_(), s.BooleanType()),
-        "date": (pa.date32(), s.DateType()),
-        "duration": (pa.duration("us"), s.DayTimeIntervalType()),
-        "binary": (pa.binary(), s.BinaryType()),
-        "text": (pa.string(), s.StringType()),
-        "null": (pa.string(), s.StringType()),
-    }
-    kind = column_of("", type_).kind
-    if kind in by_kind:
-        return by_kind[kind]
-    if kind == "time":
-        return pa.time64("ns"), s.TimeType()
-    if kind == "float":
-        narrow = type_ in (pa.float16(), pa.float32())
-        return (pa.float32(), s.FloatType()) if narrow else (pa.float64(), s.DoubleType())
-    for arrow, spark in (
-        (pa.int8(), s.ByteType()),
-        (pa.int16(), s.ShortType()),
-        (pa.int32(), s.IntegerType()),
-    ):
-        signed = t.is_signed_integer(type_)
-        if type_.bit_width < arrow.bit_width or (signed and type_.bit_width == arrow.bit_width):
-            return arrow, spark
-    return pa.int64(), s.LongType()
+        scale = max(held.scale, 0)
+        return pa.decimal128(held.precision, scale), s.DecimalType(held.precision, scale)
+    if kind == "integer":
+        bits = held.bit_width + t.is_unsigned_integer(held)
+        arrow = next(one for one in _INTEGERS if one.bit_width >= bits)
+    elif kind == "float":
+        arrow = pa.float32() if held.bit_width < 64 else pa.float64()
+    elif kind == "timestamp":
+        arrow = pa.timestamp("us", "UTC" if held.tz else None)
+    else:
+        arrow = _OTHERS.get(kind, pa.string())
+    return arrow, getattr(s, next(name for name, one in _SPARK.items() if one == arrow))()
+
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_OTHERS = {
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "time": pa.time64("ns"),
+    "duration": pa.duration("us"),
+    "binary": pa.binary(),
+}

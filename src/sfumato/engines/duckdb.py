@@ -13,13 +13,14 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Self
 
 import duckdb
 import pyarrow as pa
 import pyarrow.types as t
-from sqlglot import exp
 
 from sfumato.engines import statements as sql
+from sfumato.engines.connection import Connection, Session
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
@@ -74,17 +75,17 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
 
 class _Dialect(sql.Dialect):
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
-        return exp.Anonymous(this="HASH", expressions=list(keys))
+        return sql.call("HASH", *keys)
 
     def length(self, cell: sql.Node) -> sql.Node:
-        return exp.Anonymous(this="STRLEN", expressions=[cell])
+        return sql.call("STRLEN", cell)
 
 
 _DIALECT = _Dialect("duckdb")
 
 
-class DuckDB:
-    """A source scanned by DuckDB, out of core (see `Connection`).
+class DuckDB(Connection):
+    """A source scanned by DuckDB, out of core.
 
     Parameters
     ----------
@@ -102,11 +103,10 @@ class DuckDB:
     def __init__(
         self, source: Source, memory: int | None = None, threads: int | None = None
     ) -> None:
-        self.source: Source | None = source
+        self.source = self._source = source
         self.name = source.name
         self.memory = memory
         self.threads = threads
-        self._source = source
         if memory is not None:
             source.memory = memory
         self._folder: PrivateFolder | None = None
@@ -139,13 +139,6 @@ class DuckDB:
         little memory, DuckDB cannot merge what it laid aside.
         """
         return _Session(self, sparing=writing, one_thread=apart and writing)
-
-    def target(self, destination: str, format: str | None, schema: pa.Schema) -> None:
-        """None: rows of a source are written to a file."""
-
-    def reaches(self, destination: str) -> bool:
-        """A file of this machine."""
-        return "://" not in destination
 
     def over(self, source: Source) -> DuckDB:
         """The same limits over other rows."""
@@ -231,22 +224,13 @@ class DuckDB:
 
     def _converted(self, stored: Sequence[Column]) -> Spool:
         schema = pa.schema([pa.field(f"c{at}", c.type) for at, c in enumerate(stored)])
-        converted = (
-            pa.RecordBatch.from_arrays(
-                [
-                    array if array.type == field.type else array.cast(field.type)
-                    for array, field in zip(batch.columns, schema, strict=True)
-                ],
-                schema=schema,
-            )
-            for batch in self._source.batches()
-        )
-        self._spool = Spool.of(schema, converted, held_bytes(self.memory, 1 << 28))
+        batches = (b.rename_columns(schema.names).cast(schema) for b in self._source.batches())
+        self._spool = Spool.of(schema, batches, held_bytes(self.memory, 1 << 28))
         return self._spool
 
 
-class _Session:
-    """Statements to one DuckDB (see `Session`)."""
+class _Session(Session):
+    """Statements to one DuckDB."""
 
     def __init__(self, database: DuckDB, *, sparing: bool, one_thread: bool) -> None:
         self._database = database
@@ -286,17 +270,11 @@ class _Session:
         self._database.opened().register(name, table)
         self._uploaded.append(name)
 
-    def apply(self, *_: object) -> None:
-        """None: parts are worked on here."""
-
-    def seed(self, seed: int) -> None:
-        """Nothing: rows have positions."""
-
     def cancel(self) -> None:
         """Give up the current statement."""
         self._database.opened().interrupt()
 
-    def __enter__(self) -> _Session:
+    def __enter__(self) -> Self:
         if self._database.memory is not None:
             give_back()  # what Arrow and C keep for later is room that DuckDB takes as its own
         if self._sparing:

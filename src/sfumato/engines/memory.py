@@ -36,7 +36,6 @@ from sfumato.engines.protocol import (
     PersonSizes,
     Source,
     Spelling,
-    Staged,
     column_of,
     names_in,
     too_many_classes,
@@ -51,7 +50,7 @@ from sfumato.engines.recoding import (
     unmatched,
 )
 from sfumato.engines.spool import give_back
-from sfumato.engines.staging import kept_form, stage_batches
+from sfumato.engines.staging import Staged, kept_form, stage_batches
 from sfumato.engines.writing import format_of
 from sfumato.errors import BudgetError
 from sfumato.kernels.ranking import translate

@@ -2,23 +2,23 @@
 
 Samples and histograms come to us; rows stay where they are unless the caller asks for `batches`.
 Every question runs in a read-only transaction; with `snapshot` all of them share one, so that they
-describe the same moment. Rows travel by COPY and are parsed whole batches at a time; no Python
-object is made for a cell. No message tells a password.
+describe the same moment. Rows travel by COPY (`database_types`). No message tells a password.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Container, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.engines import statements as sql
+from sfumato.engines.connection import Connection, Session, temporary_name
 from sfumato.engines.database_types import (
     UNKNOWN_SIZE,
     arrow_type,
@@ -27,10 +27,12 @@ from sfumato.engines.database_types import (
     copied_text,
     decimal_of,
     postgres_type,
+    received,
+    sent,
 )
-from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, Staged, column_of
-from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
-from sfumato.engines.staging import TargetStaged
+from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, column_of
+from sfumato.engines.sql_engine import SQLEngine
+from sfumato.engines.staging import Staged
 from sfumato.engines.writing import format_of
 from sfumato.errors import (
     ColumnError,
@@ -54,8 +56,9 @@ __all__ = ["Postgres", "Server", "commit_together"]
 
 _SCHEMES = ("postgresql://", "postgres://")
 _SECRETS = ("password", "sslpassword")
-_LONGEST_NAME = 63
 _SECONDS_FOR_LOCKS = "30s"
+_LONGEST_NAME = 63
+"""Bytes of a name, unless somebody compiled a server of their own."""
 _SETTINGS = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",
@@ -72,6 +75,7 @@ _SETTINGS = {
     "parallel_tuple_cost": "2",
 }
 """How values are written on their way to us, whatever the server's own taste."""
+_SET = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)"
 _SORTING_MEMORY = 64 << 10
 """Kibibytes for a group-by, unless the server allows more: with too few it sorts all rows."""
 _ENOUGH_MEMORY = (
@@ -82,8 +86,6 @@ _BY_HASHING = "SET LOCAL enable_sort = off"
 """Before a group-by: where groups do not fit the memory, planners would rather sort all rows, which
 takes three times as long as to hash and to spill them."""
 _AS_USUAL = "SET LOCAL enable_sort TO DEFAULT"
-_PIECE = 1 << 17
-"""Bytes that are on their way to a COPY."""
 _ONE_MOMENT = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _ALL_TABLES = (
     "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN relname::text "
@@ -92,27 +94,6 @@ _ALL_TABLES = (
     "WHERE relkind IN ('r', 'v', 'm', 'f', 'p') "
     "AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY 1"
 )
-
-
-def _typed(value: str, kind: str) -> sql.Node:
-    return exp.Cast(this=exp.Literal.string(value), to=exp.DataType.build(kind, dialect="postgres"))
-
-
-_ANY_VALUE: dict[Kind, sql.Node] = {
-    **dict.fromkeys(("integer", "float", "decimal"), exp.Literal.number(0)),
-    **dict.fromkeys(("text", "null"), exp.Literal.string("")),
-    "boolean": exp.false(),
-    "date": _typed("1970-01-01", "date"),
-    "time": _typed("00:00", "time"),
-    "timestamp": _typed("1970-01-01", "timestamp"),
-    "duration": _typed("0", "interval"),
-    "binary": _typed("", "bytea"),
-}
-"""Any value of each kind, to stand beside a null in a join."""
-
-_LONGEST_NAME = 63
-"""Bytes of a name, unless somebody compiled a server of their own."""
-
 _HOLDS = """
 WITH RECURSIVE within(id) AS (
     SELECT unnest(%s::oid[])
@@ -130,6 +111,27 @@ SELECT 1 FROM around WHERE id = %s
 """
 """Whether a table is below a view or a divided table that is read, or above such a table."""
 
+_FINITE = "CASE WHEN ABS(CELL) < CAST('Infinity' AS DECIMAL) THEN CELL END"
+_DIGITS = (
+    f"SELECT MAX(SCALE(CELL)), LENGTH(CAST(TRUNC(MAX(ABS({_FINITE}))) AS TEXT)), "
+    f"COUNT({_FINITE}) = COUNT(CELL)"
+)
+"""For a decimal of no declared size: digits after and before the point, and that all are finite."""
+_SAME = "(ONE IS NULL) = (OTHER IS NULL) AND COALESCE(ONE, FILLER) = COALESCE(OTHER, FILLER)"
+_FILLERS: dict[Kind, str] = {
+    **dict.fromkeys(("integer", "float", "decimal"), "0"),
+    **dict.fromkeys(("text", "null"), "''"),
+    "boolean": "FALSE",
+    "date": "CAST('1970-01-01' AS DATE)",
+    "time": "CAST('00:00' AS TIME)",
+    "timestamp": "CAST('1970-01-01' AS TIMESTAMP)",
+    "duration": "CAST('0' AS INTERVAL)",
+    "binary": "CAST('' AS BYTEA)",
+}
+"""Any value of each kind, to stand beside a null in a join."""
+_CLASSES = {r"\p{L}\p{N}": "[:alnum:]", r"\p{Z}\p{Cf}": "", r"\p{Pd}": "-\u2010-\u2015"}
+"""Classes of letters in patterns, as far as PostgreSQL has them."""
+
 
 class _Dialect(sql.Dialect):
     counts_together = True
@@ -142,23 +144,14 @@ class _Dialect(sql.Dialect):
 
     def same(self, left: sql.Node, right: sql.Node, kind: Kind) -> sql.Node:
         """Only ``=`` can be hash-joined, so null is told apart by a condition of its own."""
-        absent = exp.EQ(
-            this=exp.paren(left.is_(exp.null())), expression=exp.paren(right.is_(exp.null()))
-        )
-        filler = _ANY_VALUE[kind]
-        present = exp.EQ(
-            this=exp.Coalesce(this=left.copy(), expressions=[filler.copy()]),
-            expression=exp.Coalesce(this=right.copy(), expressions=[filler.copy()]),
-        )
-        return exp.And(this=absent, expression=present)
+        return sql.filled(_SAME, ONE=left, OTHER=right, FILLER=sql.filled(_FILLERS[kind]))
 
     def length(self, cell: sql.Node) -> sql.Node:
-        return exp.Anonymous(this="OCTET_LENGTH", expressions=[cell])
+        return sql.call("OCTET_LENGTH", cell)
 
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         hashed = _mixed(_of_record(keys, 0), 0)
-        largest = exp.Literal.number((1 << 63) - 1)
-        return exp.BitwiseAnd(this=hashed, expression=largest)
+        return exp.BitwiseAnd(this=hashed, expression=exp.convert((1 << 63) - 1))
 
     def once(self, statement: exp.Select) -> exp.Select:
         # Otherwise the subquery is dissolved, and its cells are written out wherever they are used.
@@ -179,18 +172,17 @@ class _Dialect(sql.Dialect):
         return super().rewritten(cell, pattern, by)
 
     def hexadecimal(self, cell: sql.Node) -> sql.Node:
-        return exp.Anonymous(this="ENCODE", expressions=[cell, exp.Literal.string("hex")])
+        return sql.call("ENCODE", cell, "hex")
 
     def hash_numbers(self, hashed: sql.Node) -> list[sql.Node]:
-        half = exp.BitwiseAnd(this=hashed.copy(), expression=exp.Literal.number((1 << 32) - 1))
-        return [_mixed(hashed.copy(), 1), _mixed(half, 2)]
+        half = exp.BitwiseAnd(this=hashed, expression=exp.convert((1 << 32) - 1))
+        return [_mixed(hashed, 1), _mixed(half, 2)]
 
 
 def _of_record(cells: Sequence[sql.Node], seed: int) -> sql.Node:
     """A hash of 64 bits, which is a sum over the cells of a record: see `_mixed`."""
-    row = exp.Anonymous(this="ROW", expressions=[cell.copy() for cell in cells])
-    seeded = exp.cast(exp.Literal.number(seed), "bigint")
-    return exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, seeded])
+    seeded = exp.cast(exp.convert(seed), "bigint")
+    return sql.call("HASH_RECORD_EXTENDED", sql.call("ROW", *cells), seeded)
 
 
 def _mixed(hashed: sql.Node, seed: int) -> sql.Node:
@@ -198,8 +190,7 @@ def _mixed(hashed: sql.Node, seed: int) -> sql.Node:
 
     Without it, sums of the hashes of records would not tell whether two rows have exchanged a cell.
     """
-    seeded = exp.cast(exp.Literal.number(seed), "bigint")
-    return exp.Anonymous(this="HASHINT8EXTENDED", expressions=[hashed, seeded])
+    return sql.call("HASHINT8EXTENDED", hashed, exp.cast(exp.convert(seed), "bigint"))
 
 
 def _folded(column: Column) -> bool:
@@ -208,13 +199,16 @@ def _folded(column: Column) -> bool:
     return wide or column.kind in ("time", "timestamp", "duration")
 
 
-_CLASSES = {r"\p{L}\p{N}": "[:alnum:]", r"\p{Z}\p{Cf}": "", r"\p{Pd}": "-\u2010-\u2015"}
-"""Classes of letters in patterns, as far as PostgreSQL has them."""
 _DIALECT = _Dialect("postgres")
 
 
-class Postgres:
-    """A table, a view or a query of a PostgreSQL database (see `Connection`).
+def _written(template: str, **given: sql.Node) -> str:
+    """A statement about tables, as the server reads it."""
+    return sql.text(sql.filled(template, **given), _DIALECT)
+
+
+class Postgres(Connection):
+    """A table, a view or a query of a PostgreSQL database.
 
     Parameters
     ----------
@@ -231,7 +225,6 @@ class Postgres:
     """
 
     kind = "postgres"
-    source: Source | None = None
 
     def __init__(
         self,
@@ -258,22 +251,42 @@ class Postgres:
         self._stored: sql.Rows | None = None
 
     def rows(self) -> sql.Rows:
-        """The table with its columns' types."""
+        """The table with its columns' types; digits are counted only where none are declared."""
         if self._stored is None:
             with self.asking() as connection:
                 source = self._source(connection)
-                described = connection.execute(sql.text(sql.no_rows(source), _DIALECT)).description
+                nothing = sql.select(
+                    "SELECT * FROM NAME LIMIT 0", NAME=_DIALECT.relation(source, [])
+                )
+                described = connection.execute(sql.text(nothing, _DIALECT)).description or []
                 found = connection.execute(
                     "SELECT oid, typname, typcategory FROM pg_type WHERE oid = ANY(%s)",
-                    ([column.type_code for column in described or []],),
+                    ([column.type_code for column in described],),
                 ).fetchall()
                 types = {oid: (name, category) for oid, name, category in found}
-                self._stored = self._described(connection, source, described or [], types)
+                columns = {c.name: self._type_of(c, *types[c.type_code]) for c in described}
+                if len(columns) < len(described):
+                    names = [column.name for column in described]
+                    twice = next(name for name in names if names.count(name) > 1)
+                    raise ColumnError(
+                        f"column `{twice}` occurs more than once",
+                        where=self.name,
+                        remedy="Give it another name in the query.",
+                    )
+                digits = [name for name, type_ in columns.items() if type_ == UNKNOWN_SIZE]
+                columns |= dict.fromkeys(digits, pa.decimal128(38, 0))
+                stored = tuple(column_of(*one, where=self.name) for one in columns.items())
+                rows = sql.Rows(source, stored, _DIALECT)
+                if digits:
+                    columns |= self._counted(rows, digits, connection)
+                    stored = tuple(column_of(*one, where=self.name) for one in columns.items())
+                self._stored = replace(rows, columns=stored)
         return self._stored
 
     def session(self, *, apart: bool = False, writing: bool = False) -> _Session:
         """Statements of one transaction; apart, on a connection that sees the same moment."""
-        return _Session(self, apart=apart or writing, writing=writing)
+        apart = apart or writing
+        return _Session(self, self._apart(writing=writing) if apart else self.asking())
 
     def target(self, destination: str, format: str | None, schema: pa.Schema) -> _Target | None:
         """A table if the destination is a database URL with ``#schema.table``, or a name without
@@ -289,12 +302,6 @@ class Postgres:
                     remedy="Rename it in a query.",
                 )
         return _Target(self, destination, self._checked_target(name, destination))
-
-    def over(self, source: Source) -> Connection:
-        """Files are read back by DuckDB."""
-        from sfumato.engines.duckdb import DuckDB
-
-        return DuckDB(source)
 
     def shares(self, other: Connection) -> bool:
         """Whether another table is of the same database."""
@@ -325,8 +332,7 @@ class Postgres:
         if self._connection is None:
             self._connection = self.server.connect()
             if self.snapshot:
-                with self.server.guarded(self.name):
-                    self._connection.execute(_ONE_MOMENT)
+                self._execute(_ONE_MOMENT)
         return self._connection
 
     @contextmanager
@@ -335,17 +341,14 @@ class Postgres:
         if self.snapshot or self._lender is not None:
             yield
             return
-        connection = self.connected()
-        with self.server.guarded(self.name):
-            connection.execute(_ONE_MOMENT)
+        self._execute(_ONE_MOMENT)
         self.snapshot = True
         try:
             yield
         finally:
             self.snapshot = False
-            if not connection.closed:
-                with self.server.guarded(self.name):
-                    connection.execute("ROLLBACK")
+            if not self.connected().closed:
+                self._execute("ROLLBACK")
 
     @contextmanager
     def asking(self) -> Iterator[psycopg.Connection[Any]]:
@@ -355,25 +358,21 @@ class Postgres:
             yield connection
 
     @contextmanager
-    def apart(self, *, writing: bool) -> Iterator[psycopg.Connection[Any]]:
+    def _apart(self, *, writing: bool) -> Iterator[psycopg.Connection[Any]]:
         """A transaction on another connection that sees the same moment."""
         from psycopg.sql import SQL
 
-        moment = None
-        if self.snapshot:
-            with self.server.guarded(self.name):
-                found = self.connected().execute("SELECT pg_export_snapshot()").fetchone()
-                assert found is not None
-                (moment,) = found
-        with (
-            closing(self.server.connect(writable=writing)) as connection,
-            self.server.guarded(self.name),
-            connection.transaction(),
-        ):
+        moment = self._execute("SELECT pg_export_snapshot()").fetchone() if self.snapshot else None
+        with self.server.transaction(self.name, writable=writing) as connection:
             if moment is not None:
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                connection.execute(SQL("SET TRANSACTION SNAPSHOT {}").format(moment))
+                connection.execute(SQL("SET TRANSACTION SNAPSHOT {}").format(moment[0]))
             yield connection
+
+    def _execute(self, statement: str) -> psycopg.Cursor[Any]:
+        connection = self.connected()
+        with self.server.guarded(self.name):
+            return connection.execute(statement)
 
     def _source(self, connection: psycopg.Connection[Any]) -> sql.Node:
         if isinstance(self._query, str):
@@ -393,47 +392,32 @@ class Postgres:
             remedy=did_you_mean(self._table, [name for (name,) in known]),
         )
 
-    def _described(
-        self,
-        connection: psycopg.Connection[Any],
-        source: sql.Node,
-        described: Sequence[Any],
-        types: dict[int, tuple[str, str]],
-    ) -> sql.Rows:
-        """The relation with its columns' types; digits are counted only where none are declared."""
-        columns: list[Column] = []
-        open_ended: list[str] = []
-        for column in described:
-            name, category = types[column.type_code]
-            type_ = arrow_type(name, category, column.precision, column.scale)
-            if type_ is None:
-                raise ColumnError(
-                    f"column `{column.name}` holds nested values ({name}), which cannot be "
-                    "compared cell by cell",
-                    where=self.name,
-                    remedy="Leave it out or flatten it in a query.",
-                )
-            if any(column.name == known.name for known in columns):
-                raise ColumnError(
-                    f"column `{column.name}` occurs more than once",
-                    where=self.name,
-                    remedy="Give it another name in the query.",
-                )
-            if type_ == UNKNOWN_SIZE:
-                open_ended.append(column.name)
-                type_ = pa.decimal128(38, 0)
-            columns.append(column_of(column.name, type_, where=self.name))
-        rows = sql.Rows(source, tuple(columns), _DIALECT)
-        if open_ended:
-            text = sql.text(_digits(rows, open_ended), _DIALECT)
-            figures = connection.execute(text).fetchone()
-            assert figures is not None
-            for nth, name in enumerate(open_ended):
-                scale, whole, finite = figures[3 * nth : 3 * nth + 3]
-                exact = decimal_of(whole or 1, scale or 0) if finite else None
-                # Not-a-number, infinite or endless decimals can still be told apart as text.
-                columns[rows.at(name)] = column_of(name, exact or pa.string())
-        return replace(rows, columns=tuple(columns))
+    def _type_of(self, column: Any, name: str, category: str) -> Any:
+        found = arrow_type(name, category, column.precision, column.scale)
+        if found is None:
+            raise ColumnError(
+                f"column `{column.name}` holds nested values ({name}), which cannot be compared "
+                "cell by cell",
+                where=self.name,
+                remedy="Leave it out or flatten it in a query.",
+            )
+        return found
+
+    def _counted(
+        self, rows: sql.Rows, names: Sequence[str], connection: psycopg.Connection[Any]
+    ) -> dict[str, pa.DataType]:
+        """The types of decimals of no declared size, by the digits that they have."""
+        asked = [f for n in names for f in sql.select(_DIGITS, CELL=rows.cell(n)).expressions]
+        statement = sql.select("SELECT FIGURES FROM ORIGIN", rows, FIGURES=asked)
+        figures = connection.execute(sql.text(statement, _DIALECT)).fetchone() or ()
+        types = {}
+        for name, scale, whole, finite in zip(
+            names, figures[::3], figures[1::3], figures[2::3], strict=True
+        ):
+            exact = decimal_of(whole or 1, scale or 0) if finite else None
+            # Not-a-number, infinite or endless decimals can still be told apart as text.
+            types[name] = exact or pa.string()
+        return types
 
     def _table_named(self, destination: str, format: str | None) -> str | None:
         """The table a destination names; None if it names a file."""
@@ -501,12 +485,16 @@ class Postgres:
         return target
 
 
-class _Session:
-    """Statements of one transaction (see `Session`)."""
+class _Session(Session):
+    """Statements of one transaction."""
 
-    def __init__(self, database: Postgres, *, apart: bool, writing: bool) -> None:
+    def __init__(
+        self,
+        database: Postgres,
+        opening: AbstractContextManager[psycopg.Connection[Any]],
+    ) -> None:
         self._database = database
-        self._opening = database.apart(writing=writing) if apart else database.asking()
+        self._opening = opening
         self._connection: psycopg.Connection[Any] | None = None
 
     @property
@@ -514,19 +502,15 @@ class _Session:
         assert self._connection is not None, "the session has not begun"
         return self._connection
 
-    def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
-        """The answer to a statement."""
-        schema = pa.schema([pa.field(column.name, column.type) for column in columns])
-        return pa.Table.from_batches(self.stream(statement, columns), schema)
-
     def stream(
         self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
-        format_ = "text" if bare(columns) else "csv"
-        copying = _copy(exp.Subquery(this=_as_text(statement, columns)), "STDOUT", format_)
-        received = _received(self.connection, sql.text(copying, _DIALECT))
-        with self._database.server.guarded(self._database.name), closing(received) as messages:
+        form = "text" if bare(columns) else "csv"
+        asked = exp.Subquery(this=_as_text(statement, columns))
+        copying = _written(f"COPY QUESTION TO STDOUT WITH (FORMAT {form})", QUESTION=asked)
+        messages = received(self.connection, copying)
+        with self._database.server.guarded(self._database.name), closing(messages):
             self.connection.execute(_BY_HASHING if statement.find(exp.Group) else _AS_USUAL)
             yield from copied_batches(messages, columns, rows, self._database.name)
 
@@ -536,14 +520,13 @@ class _Session:
 
     def upload(self, name: str, table: pa.Table) -> None:
         """Fill a temporary table, and let the planner know how large it is."""
-        columns = [(field.name, postgres_type(field.type)) for field in table.schema]
-        self.run(sql.new_table(name, columns, _DIALECT))
-        filling = sql.text(_copy(sql.table(name), "STDIN", "text"), _DIALECT)
-        _sent(self.connection, filling, copied_text(table))
-        self.run(sql.about(sql.table(name), "ANALYZE t"))
-
-    def apply(self, *_: object) -> None:
-        """None: the server does not run what we do."""
+        types = {field.name: postgres_type(field.type) for field in table.schema}
+        nothing = sql.nothing_of(None, table.column_names, types, _DIALECT)
+        new = sql.table(name)
+        self.run(sql.filled("CREATE TEMPORARY TABLE NEW AS NOTHING", NEW=new, NOTHING=nothing))
+        filling = _written("COPY NEW FROM STDIN WITH (FORMAT text)", NEW=new)
+        sent(self.connection, filling, copied_text(table))
+        self.run(sql.filled("ANALYZE NEW", NEW=new))
 
     def seed(self, seed: int) -> None:
         """Make random numbers repeatable, as long as rows do not move."""
@@ -557,7 +540,7 @@ class _Session:
         if self._connection is not None:
             self._connection.cancel_safe()
 
-    def __enter__(self) -> _Session:
+    def __enter__(self) -> Self:
         self._connection = self._opening.__enter__()
         return self
 
@@ -570,40 +553,44 @@ class _Target:
 
     def __init__(self, origin: Postgres, destination: str, target: exp.Table) -> None:
         self._origin = origin
-        self._server = origin.server
         self._destination = destination
         self._target = target
         self._partial = sql.table(temporary_name(), target.db)
         self._table = self._partial
 
-    def fill(self, session: Session, statement: sql.Node) -> None:
-        """Make the table under its temporary name."""
-        session.run(sql.table_of(self._partial, statement))
-
-    def fill_rows(
-        self, schema: pa.Schema, written: Container[str], batches: Iterable[pa.RecordBatch]
+    def fill(
+        self,
+        session: Session | None,
+        rows: sql.Node | Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        written: Container[str],
     ) -> None:
-        """Make the table, and send it rows as text."""
+        """Make the table under its temporary name; rows that come from here are sent as text."""
+        new = "CREATE TABLE NEW AS QUERY"
+        if isinstance(rows, sql.Node):
+            assert session is not None
+            session.run(sql.filled(new, NEW=self._partial, QUERY=rows))
+            return
         types = {f.name: postgres_type(f.type) for f in schema if f.name in written}
-        empty = sql.nothing_of(self._origin.rows(), schema.names, types)
+        empty = sql.nothing_of(self._origin.rows(), schema.names, types, _DIALECT)
         # In a table of this very transaction rows may come as if they had been there for ever: then
         # nobody who reads them has to find out, and write down, that they are there to stay.
-        filling = _copy(self._partial, "STDIN", "text", "FREEZE")
-        with self.connected() as connection:
-            connection.execute(sql.text(sql.table_of(self._partial, empty), _DIALECT))
-            texts = (text for batch in batches for text in copied_text(batch))
-            _sent(connection, sql.text(filling, _DIALECT), texts)
+        filling = "COPY NEW FROM STDIN WITH (FORMAT text, FREEZE)"
+        with self.transaction() as connection:
+            connection.execute(_written(new, NEW=self._partial, QUERY=empty))
+            texts = (text for batch in rows for text in copied_text(batch))
+            sent(connection, _written(filling, NEW=self._partial), texts)
 
     def engine(self) -> SQLEngine:
         """Reads the table, as it is at one moment until it has its final name."""
         named, waits = sql.text(self._table, _DIALECT), self._table != self._target
-        database = Postgres(self._server.url, table=named, snapshot=waits)
+        database = Postgres(self._origin.server.url, table=named, snapshot=waits)
         database.name = shown(self._destination)
         return SQLEngine(database)
 
     def publish(self, *, force: bool) -> None:
         """Give the table its final name; drop the old one in the same transaction."""
-        with self.connected() as connection:
+        with self.transaction() as connection:
             self.rename(connection, force=force)
         self._table = self._target
 
@@ -617,41 +604,72 @@ class _Target:
                     where=self._destination,
                     remedy=f"Choose another name, or replace it with {spell('force', True)}.",
                 )
-            connection.execute(sql.text(sql.dropped(self._target), _DIALECT))
-        connection.execute(sql.text(sql.renamed(self._partial, self._target.name), _DIALECT))
+            connection.execute(_written("DROP TABLE OLD", OLD=self._target))
+        final = sql.table(self._target.name)
+        connection.execute(
+            _written("ALTER TABLE NEW RENAME TO FINAL", NEW=self._partial, FINAL=final)
+        )
 
     def remove(self) -> None:
         """Drop the table that has the temporary name."""
-        with self.connected() as connection:
-            connection.execute(sql.text(sql.dropped(self._partial, exists=True), _DIALECT))
+        with self.transaction() as connection:
+            connection.execute(_written("DROP TABLE IF EXISTS OLD", OLD=self._partial))
 
-    @contextmanager
-    def connected(self) -> Iterator[psycopg.Connection[Any]]:
+    def transaction(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         """A transaction of its own."""
-        with (
-            closing(self._server.connect(writable=True)) as connection,
-            self._server.guarded(self._destination),
-            connection.transaction(),
-        ):
-            yield connection
+        return self._origin.server.transaction(self._destination, writable=True)
 
 
 def commit_together(staged: Sequence[Staged], *, force: bool = False) -> None:
     """Give tables of one database their final names in one transaction: all of them or none."""
-    together = [one for one in staged if isinstance(one, TargetStaged)]
-    targets = [one.target for one in together if isinstance(one.target, _Target)]
+    targets = [one.target for one in staged if isinstance(one.target, _Target)]
     if len(targets) != len(staged):
         raise EngineError(
             "these tables are not all of one database", remedy="Write them to files instead."
         )
-    for one in together:
+    for one in staged:
         one.rest()
     if targets:
-        with targets[0].connected() as connection:
+        with targets[0].transaction() as connection:
             for target in targets:
                 target.rename(connection, force=force)
-    for one in together:
+    for one in staged:
         one.settled()
+
+
+_UNLIKE = "PostgreSQL refused ({kind}, SQLSTATE {state})"
+_MEANWHILE = "If the table was changed meanwhile, start again."
+_Refusal = tuple[tuple[str, ...], type[SfumatoError], str, str]
+_REFUSALS: tuple[_Refusal, ...] = (
+    (
+        ("08", "57P"),
+        EngineError,
+        "the connection to PostgreSQL was lost",
+        "Check that the server still runs, then start again; nothing was published.",
+    ),
+    (("42501",), EngineError, "{said}", "Ask its owner for permission."),
+    (
+        ("42",),
+        SourceError,
+        "PostgreSQL does not understand this: {said}",
+        "Check the names of schema, table and columns after the #.",
+    ),
+    (
+        ("53100", "53200"),
+        EngineMemoryError,
+        "the server ran out of room: {said}",
+        "Free space on the server; nothing was published.",
+    ),
+    (
+        ("55P03",),
+        EngineError,
+        "somebody else is using the table to be replaced",
+        "Try again when they are done.",
+    ),
+    (("22", "23"), EngineError, _UNLIKE, _MEANWHILE),  # messages about data quote it
+    (("",), EngineError, f"{_UNLIKE}: {{said}}", _MEANWHILE),
+)
+"""By the beginning of the SQLSTATE: what a driver's error becomes, what is said, and the remedy."""
 
 
 class Server:
@@ -688,13 +706,21 @@ class Server:
                 remedy="Check that the server runs and that host, port, database, user and "
                 "password are right.",
             ) from None
+        settings = _SETTINGS | ({} if writable else {"default_transaction_read_only": "on"})
         with self.guarded(self.shown):
-            for name, value in _SETTINGS.items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             connection.execute(_ENOUGH_MEMORY, (f"{_SORTING_MEMORY}kB", _SORTING_MEMORY))
-            if not writable:
-                connection.execute("SET default_transaction_read_only = on")
+            connection.execute(_SET, (list(settings), list(settings.values())))
         return connection
+
+    @contextmanager
+    def transaction(self, where: str, *, writable: bool) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction on a connection of its own."""
+        with (
+            closing(self.connect(writable=writable)) as connection,
+            self.guarded(where),
+            connection.transaction(),
+        ):
+            yield connection
 
     def same_database(self, url: str) -> bool:
         """Whether another URL leads to the same database of the same server."""
@@ -712,47 +738,10 @@ class Server:
         try:
             yield
         except psycopg.Error as error:
-            raise self._translated(error, where) from None
-
-    def _translated(self, error: psycopg.Error, where: str) -> SfumatoError:
-        import psycopg
-
-        state = error.sqlstate
-        if state is None or state.startswith(("08", "57P")):
-            return EngineError(
-                "the connection to PostgreSQL was lost",
-                where=where,
-                remedy="Check that the server still runs, then start again; nothing was published.",
-            )
-        if state.startswith("42") and not isinstance(error, psycopg.errors.InsufficientPrivilege):
-            return SourceError(
-                f"PostgreSQL does not understand this: {self._said(error)}",
-                where=where,
-                remedy="Check the names of schema, table and columns after the #.",
-            )
-        if isinstance(error, psycopg.errors.InsufficientPrivilege):
-            return EngineError(
-                self._said(error), where=where, remedy="Ask its owner for permission."
-            )
-        if isinstance(error, (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory)):
-            return EngineMemoryError(
-                f"the server ran out of room: {self._said(error)}",
-                where=where,
-                remedy="Free space on the server; nothing was published.",
-            )
-        if isinstance(error, psycopg.errors.LockNotAvailable):
-            return EngineError(
-                "somebody else is using the table to be replaced",
-                where=where,
-                remedy="Try again when they are done.",
-            )
-        # Messages about data quote it.
-        told = "" if state.startswith(("22", "23")) else f": {self._said(error)}"
-        return EngineError(
-            f"PostgreSQL refused ({type(error).__name__}, SQLSTATE {state}){told}",
-            where=where,
-            remedy="If the table was changed meanwhile, start again.",
-        )
+            state = error.sqlstate or "08"
+            _, made, what, remedy = next(one for one in _REFUSALS if state.startswith(one[0]))
+            told = what.format(said=self._said(error), kind=type(error).__name__, state=state)
+            raise made(told, where=where, remedy=remedy) from None
 
     def _said(self, error: psycopg.Error) -> str:
         """The server's words in one line, without any secret."""
@@ -792,23 +781,6 @@ def _relation(connection: psycopg.Connection[Any], table: sql.Node) -> int | Non
     return None if found is None else found[0]
 
 
-def _digits(rows: sql.Rows, names: Sequence[str]) -> sql.Node:
-    """For decimals of no declared size: digits after and before the point, and non-numbers."""
-    infinite = exp.cast(exp.Literal.string("Infinity"), "numeric")
-    figures: list[sql.Node] = []
-    for name in names:
-        cell = rows.cell(name)
-        size = exp.Abs(this=cell.copy())
-        finite = exp.Case().when(exp.LT(this=size, expression=infinite.copy()), cell.copy())
-        whole = exp.Anonymous(this="TRUNC", expressions=[exp.Max(this=exp.Abs(this=finite))])
-        all_finite = exp.EQ(
-            this=exp.Count(this=finite.copy()), expression=exp.Count(this=cell.copy())
-        )
-        scale = exp.Max(this=exp.Anonymous(this="SCALE", expressions=[cell]))
-        figures += [scale, exp.Length(this=exp.cast(whole, "text")), all_finite]
-    return exp.select(*figures).from_(rows.relation())
-
-
 def _as_text(statement: sql.Node, columns: Sequence[Column]) -> sql.Node:
     """A statement whose texts are those that questions compare.
 
@@ -822,57 +794,5 @@ def _as_text(statement: sql.Node, columns: Sequence[Column]) -> sql.Node:
         exp.cast(sql.field(name), "text") if column.kind == "text" else sql.field(name)
         for name, column in zip(names, columns, strict=True)
     ]
-    return exp.select(*cells).from_(_DIALECT.relation(exp.Subquery(this=statement), names))
-
-
-def _copy(what: sql.Node, where: str, form: str, *more: str) -> sql.Node:
-    """Rows out of a query or into a table."""
-    format_ = exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var(form))
-    params = [format_, *(exp.CopyParameter(this=exp.var(word)) for word in more)]
-    return exp.Copy(
-        this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=params
-    )
-
-
-def _sent(connection: psycopg.Connection[Any], copying: str, texts: Iterable[Any]) -> None:
-    """Send text to a COPY, piece by piece, each when the server has taken the one before.
-
-    Whatever it has not taken libpq keeps, however much that is, and moves each time some is taken.
-    """
-    from psycopg.waiting import Wait
-
-    pgconn = connection.pgconn
-
-    def taken() -> Generator[Wait, Any]:
-        while pgconn.flush():
-            yield Wait.W
-
-    with connection.cursor() as cursor, cursor.copy(copying) as copy:
-        for text in texts:
-            for start in range(0, len(text), _PIECE):
-                copy.write(text[start : start + _PIECE])
-                connection.wait(taken())
-
-
-def _received(connection: psycopg.Connection[Any], copying: str) -> Generator[Any]:
-    """The messages of a COPY, each of which is one row; the driver is asked only to wait."""
-    from psycopg.errors import error_from_result
-    from psycopg.pq import ExecStatus
-
-    pgconn = connection.pgconn
-    with connection.cursor() as cursor, cursor.copy(copying) as copy:
-        while True:
-            size, message = pgconn.get_copy_data(1)
-            if size > 0:
-                yield message
-            elif size == 0:
-                waited_for = copy.read()
-                if not waited_for:
-                    return
-                yield waited_for
-            else:
-                break
-        # The connection is at rest only after the last result.
-        for result in list(iter(pgconn.get_result, None)):
-            if result.status != ExecStatus.COMMAND_OK:
-                raise error_from_result(result)
+    given = _DIALECT.relation(exp.Subquery(this=statement), names)
+    return sql.select("SELECT CELLS FROM GIVEN", CELLS=cells, GIVEN=given)

@@ -40,42 +40,15 @@ if TYPE_CHECKING:
     from sfumato.budget import Budget
     from sfumato.engines.recoding import Parted, Recoding
     from sfumato.engines.sql_engine import SQLEngine
-    from sfumato.engines.staging import Beside
+    from sfumato.engines.staging import Staged
 
 __all__ = [
-    "BATCH_ROWS",
-    "BLANKS",
-    "CELL_BYTES",
-    "MOST_COLUMNS",
-    "SPELLINGS",
-    "TEXT_COPIES",
-    "Capabilities",
-    "ClassSizes",
-    "Codes",
-    "Column",
-    "Engine",
-    "KeepsText",
-    "Kind",
-    "Pairing",
-    "PersonSizes",
-    "Source",
-    "Spelling",
-    "Staged",
-    "TextForm",
-    "as_declared",
-    "asks_sql",
-    "beginnings",
-    "codes_of",
-    "column_of",
-    "columns_named",
-    "names_in",
-    "rows_identity",
-    "smallest_dtype",
-    "too_many_classes",
-    "usual_dtype",
-    "whole_number",
-    "wide_number",
-]
+    "BATCH_ROWS", "BLANKS", "CELL_BYTES", "MOST_COLUMNS", "SPELLINGS", "TEXT_COPIES",
+    "Capabilities", "ClassSizes", "Codes", "Column", "Engine", "KeepsText", "Kind", "Pairing",
+    "PersonSizes", "Source", "Spelling", "TextForm", "as_declared", "asks_sql", "beginnings",
+    "codes_of", "column_of", "columns_named", "names_in", "rows_identity", "smallest_dtype",
+    "too_many_classes", "usual_dtype", "whole_number", "wide_number",
+]  # fmt: skip
 
 BATCH_ROWS = 131_072
 """Rows in a record batch unless asked otherwise."""
@@ -208,27 +181,6 @@ class Spelling:
     words: frozenset[str]
     numbers: Callable[[pa.Array], npt.NDArray[np.int64]]
     changes: bool
-
-
-class Staged(Protocol):
-    """Output that has been written but is not yet visible under its final name."""
-
-    destination: str
-    formulas: int | None
-    """Cells of a text file that a spreadsheet would run; None where it is no text file."""
-    order: npt.NDArray[np.uint32] | None
-    """Which row of the source each row was, where that is known and rows were moved."""
-    beside: Beside | None
-    """The same rows with their owners, where these were laid aside on the way."""
-
-    def engine(self) -> Engine:
-        """Reads back what was written."""
-
-    def commit(self, *, force: bool = False) -> None:
-        """Give it its final name in one atomic step; refuses to replace without `force`."""
-
-    def discard(self) -> None:
-        """Leave nothing behind; safe to call more than once, and after `commit`."""
 
 
 class Engine(Protocol):

@@ -9,24 +9,18 @@ is read back or renamed.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlglot import exp
 
 from sfumato._version import __version__
 from sfumato.engines import statements as sql
+from sfumato.engines.connection import Connection, Session, temporary_name
 from sfumato.engines.database_types import by_position, columns_of, uploadable
-from sfumato.engines.protocol import (
-    BATCH_ROWS,
-    Capabilities,
-    Column,
-    Source,
-    as_declared,
-    column_of,
-)
-from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
+from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, as_declared, column_of
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.writing import ONE_COLUMN_NULL, FileFormat, format_of
 from sfumato.errors import EngineError, ParameterError, spell
 
@@ -39,38 +33,46 @@ __all__ = ["Spark"]
 _MARKER = "_SUCCESS"
 _EMPTY = "\0sfumato: the empty string\0"
 """What stands for `""` between Spark's CSV reader and us."""
+_LOST = (
+    "the connection to Spark was lost",
+    "Check that the session still runs, then start again; nothing was published.",
+)
+_NO_ARROW = (
+    "pyarrow is not installed on Spark's executors",
+    f"Install sfumato {__version__} there, or set PYSPARK_PYTHON to a Python that has it.",
+)
+_REFUSED = (
+    "Spark could not answer ({reason})",
+    "Spark's own log says more; if an executor ran out of memory or disk, give it more.",
+)
 
 
 class _Dialect(sql.Dialect):
     def random(self, seed: int) -> sql.Node:
-        return exp.Anonymous(this="RAND", expressions=[exp.Literal.number(seed)])
+        return sql.call("RAND", seed)
 
     def length(self, cell: sql.Node) -> sql.Node:
-        return exp.Anonymous(this="OCTET_LENGTH", expressions=[cell])
+        return sql.call("OCTET_LENGTH", cell)
 
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
-        hashed = exp.Anonymous(this="XXHASH64", expressions=[key.copy() for key in keys])
-        return exp.BitwiseAnd(this=hashed, expression=exp.Literal.number((1 << 63) - 1))
+        hashed = sql.call("XXHASH64", *keys)
+        return exp.BitwiseAnd(this=hashed, expression=exp.convert((1 << 63) - 1))
 
     def rewritten(self, cell: sql.Node, pattern: str, by: str) -> sql.Node:
-        words = [exp.Literal.string(word) for word in (pattern, by.replace("\\", "$"))]
-        return exp.Anonymous(this="REGEXP_REPLACE", expressions=[cell, *words])
+        return sql.call("REGEXP_REPLACE", cell, pattern, by.replace("\\", "$"))
 
     def hex_number(self, digits: sql.Node) -> sql.Node:
-        bases = [exp.Literal.number(16), exp.Literal.number(10)]
-        converted = exp.Anonymous(this="CONV", expressions=[digits, *bases])
-        return exp.cast(converted, exp.DataType.build("decimal(20, 0)"))
+        return exp.cast(sql.call("CONV", digits, 16, 10), exp.DataType.build("decimal(20, 0)"))
 
 
 _DIALECT = _Dialect("spark")
 
 
-class Spark:
-    """A Spark data frame (see `Connection`), which is not changed, cached or collected."""
+class Spark(Connection):
+    """A Spark data frame, which is not changed, cached or collected."""
 
     kind = "spark"
     capabilities = Capabilities(remote=True, ordered=False, partitioned=True, runs_work=True)
-    source: Source | None = None
 
     def __init__(self, frame: DataFrame, name: str = "Spark data frame") -> None:
         self.frame = frame
@@ -98,14 +100,7 @@ class Spark:
         """A folder; without the ending of a file format, of Parquet files."""
         found = _format(destination, format, schema)
         with self.guarded():
-            _Place(self, destination).check()
-        return _Target(self, destination, found, schema)
-
-    def over(self, source: Source) -> Connection:
-        """Files are read back by DuckDB."""
-        from sfumato.engines.duckdb import DuckDB
-
-        return DuckDB(source)
+            return _Target(self, destination, found, schema)
 
     def shares(self, other: Connection) -> bool:
         """Whether another frame is of the same session."""
@@ -132,29 +127,21 @@ class Spark:
         from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException, PythonException
 
+        lost, ours = (OSError, EOFError, Py4JNetworkError), (AttributeError, AssertionError)
         try:
             yield
-        except (OSError, EOFError, Py4JNetworkError) as error:
-            raise self._lost() from error
-        except PySparkException as error:
-            if self._stopped():
-                raise self._lost() from error
-            # What went wrong in Python on an executor reaches us as text only.
-            if isinstance(error, PythonException) and "No module named 'pyarrow'" in str(error):
-                raise EngineError(
-                    "pyarrow is not installed on Spark's executors",
-                    where=self.name,
-                    remedy=f"Install sfumato {__version__} there, or set PYSPARK_PYTHON to a "
-                    "Python that has it.",
-                ) from error
-            condition = error.getCondition() or type(error).__name__
-            raise self._refused(condition) from error
-        except (Py4JError, AttributeError, AssertionError) as error:
-            if self._stopped():
-                raise self._lost() from error
-            if not isinstance(error, Py4JError):
+        except (*lost, *ours, Py4JError, PySparkException) as error:
+            what, remedy = _REFUSED
+            if isinstance(error, lost) or self._stopped():
+                what, remedy = _LOST
+            elif isinstance(error, ours):
                 raise
-            raise self._refused(_java_class(error)) from error
+            # What went wrong in Python on an executor reaches us as text only.
+            elif isinstance(error, PythonException) and "No module named 'pyarrow'" in str(error):
+                what, remedy = _NO_ARROW
+            raise EngineError(
+                what.format(reason=_reason(error)), where=self.name, remedy=remedy
+            ) from error
 
     def reaches(self, destination: str) -> bool:
         """Whether a path without a scheme is a file of this machine; remote sessions do not say."""
@@ -205,21 +192,6 @@ class Spark:
 
         return self.spark.sparkContext.accumulator(reports, Gathered())
 
-    def _lost(self) -> EngineError:
-        return EngineError(
-            "the connection to Spark was lost",
-            where=self.name,
-            remedy="Check that the session still runs, then start again; nothing was published.",
-        )
-
-    def _refused(self, reason: str) -> EngineError:
-        return EngineError(
-            f"Spark could not answer ({reason})",
-            where=self.name,
-            remedy="Spark's own log says more; if an executor ran out of memory or disk, give it "
-            "more.",
-        )
-
     @property
     def _connect(self) -> bool:
         """Whether this is a Spark Connect session, which has no context at hand."""
@@ -236,8 +208,8 @@ class Spark:
             return True
 
 
-class _Session:
-    """Statements whose jobs bear one tag (see `Session`)."""
+class _Session(Session):
+    """Statements whose jobs bear one tag."""
 
     def __init__(self, database: Spark) -> None:
         self._database = database
@@ -281,7 +253,7 @@ class _Session:
         schema: pa.Schema,
         reports: dict[int, bytes],
         beside: sql.Node | None = None,
-    ) -> sql.Node:
+    ) -> exp.Select:
         """Work on each part on the executors, which must have this version of Sfumato.
 
         Reports come back as an accumulator by part, so that a part that was worked on twice,
@@ -302,21 +274,18 @@ class _Session:
             by_position(made).createOrReplaceTempView(name)
         self._uploaded.append(name)
         cells = [sql.named(sql.field(f"c{at}"), name) for at, name in enumerate(schema.names)]
-        return exp.select(*cells).from_(sql.table(name))
+        return sql.select("SELECT CELLS FROM MADE", CELLS=cells, MADE=sql.table(name))
 
     def _grouped(self, statement: sql.Node) -> Any:
         rows = self._database.answer(statement)
         return rows.groupBy(rows.columns[0])
-
-    def seed(self, seed: int) -> None:
-        """Nothing: a statement carries its seed, which decides while partitions stay."""
 
     def cancel(self) -> None:
         """Stop the jobs of this session."""
         _, _, interrupt = self._database.tags()
         interrupt(self._tag)
 
-    def __enter__(self) -> _Session:
+    def __enter__(self) -> Self:
         with self._database.guarded():
             add, _, _ = self._database.tags()
             add(self._tag)
@@ -331,11 +300,21 @@ class _Session:
 
 
 class _Target:
-    """A folder beside its final name (see `Target`)."""
+    """A folder beside its final name, in whatever file system Spark writes to (see `Target`)."""
 
     def __init__(
         self, origin: Spark, destination: str, format: FileFormat, schema: pa.Schema
     ) -> None:
+        session: Any = origin.spark
+        try:
+            self._path = session._jvm.org.apache.hadoop.fs.Path
+            configuration = session._jsc.hadoopConfiguration()
+        except AttributeError:  # Spark Connect
+            raise EngineError(
+                "a remote Spark session cannot rename files",
+                where=origin.name,
+                remedy="Write the release from a session on the cluster itself.",
+            ) from None
         self._origin = origin
         self._destination = destination
         self._partial = f"{destination.rstrip('/')}.partial-{uuid.uuid4().hex[:12]}"
@@ -343,18 +322,41 @@ class _Target:
         self._schema = schema
         self._format = "parquet" if format.kind == "parquet" else "csv"
         self._options = _options(format, schema)
+        self._files = self._path(destination).getFileSystem(configuration)
+        self._check()
 
-    def fill(self, session: Session, statement: sql.Node) -> None:
-        """Write the folder."""
+    def _check(self) -> None:
+        """Refuse a destination in a folder that does not exist, or one being read."""
+        final = self._files.makeQualified(self._path(self._destination))
+        if final.getParent() is None or not self._files.exists(final.getParent()):
+            raise ParameterError(
+                "the folder to write to does not exist",
+                where=self._destination,
+                remedy="Create it first.",
+            )
+        mine = str(final.toString())
+        for given in self._origin.frame.inputFiles():
+            if f"{self._path(given).toString()}/".startswith(f"{mine}/"):
+                raise ParameterError(
+                    "this is the table being read; it would be lost",
+                    where=self._destination,
+                    remedy="Write to another name.",
+                )
+
+    def fill(
+        self,
+        session: Session | None,
+        rows: sql.Node | Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        written: Container[str],
+    ) -> None:
+        """Write the folder; executors write what they make, so that no rows come from here."""
+        assert isinstance(rows, sql.Node)
         with self._origin.guarded():
-            frame = self._origin.answer(statement)
+            frame = self._origin.answer(rows)
             writer = frame.write.format(self._format).options(**self._options)
             writer.option("emptyValue", '""').save(self._partial)
             self._require_marker()
-
-    def fill_rows(self, *_: object) -> None:
-        """Never asked for: executors write what they make."""
-        raise NotImplementedError("Spark writes where the rows are")
 
     def engine(self) -> SQLEngine:
         """Reads the folder."""
@@ -370,96 +372,51 @@ class _Target:
         return SQLEngine(Spark(frame, name=self._destination))
 
     def publish(self, *, force: bool) -> None:
-        """Give the folder its final name."""
+        """Give the folder its final name; an old one stays until the new one is there."""
         with self._origin.guarded():
             self._require_marker()
-            _Place(self._origin, self._destination).fill(self._partial, force=force)
+            final, partial, aside = map(
+                self._path, (self._destination, self._partial, f"{self._partial}.replaced")
+            )
+            replaces = self._files.exists(final)
+            if replaces and not force:
+                raise ParameterError(
+                    "this folder exists already",
+                    where=self._destination,
+                    remedy=f"Choose another name, or replace it with {spell('force', True)}.",
+                )
+            if replaces:
+                self._rename(final, aside)
+            try:
+                self._rename(partial, final)
+            except BaseException:
+                if replaces:
+                    self._files.rename(aside, final)
+                raise
+            if replaces:
+                self._files.delete(aside, True)
         self._folder = self._destination
 
     def remove(self) -> None:
         """Remove the folder."""
         with self._origin.guarded():
-            _Place(self._origin, self._partial).remove()
+            self._files.delete(self._path(self._partial), True)
+
+    def _rename(self, old: Any, new: Any) -> None:
+        if not self._files.rename(old, new):
+            raise EngineError(
+                "the finished folder could not be put in place",
+                where=self._destination,
+                remedy="Check that you may rename there; nothing was replaced.",
+            )
 
     def _require_marker(self) -> None:
         """Refuse a folder that Spark did not finish."""
-        if not _Place(self._origin, f"{self._partial}/{_MARKER}").exists():
+        if not self._files.exists(self._path(f"{self._partial}/{_MARKER}")):
             raise EngineError(
                 f"Spark left no {_MARKER} marker, so the folder may be incomplete",
                 where=self._destination,
                 remedy="Set mapreduce.fileoutputcommitter.marksuccessfuljobs to true.",
-            )
-
-
-class _Place:
-    """A path in whatever file system Spark writes to."""
-
-    def __init__(self, database: Spark, path: str) -> None:
-        session: Any = database.spark
-        try:
-            self._hadoop = session._jvm.org.apache.hadoop.fs.Path
-            configuration = session._jsc.hadoopConfiguration()
-        except AttributeError:  # Spark Connect
-            raise EngineError(
-                "a remote Spark session cannot rename files",
-                where=database.name,
-                remedy="Write the release from a session on the cluster itself.",
-            ) from None
-        self._database = database
-        self._name = path
-        self._path = self._hadoop(path)
-        self._files = self._path.getFileSystem(configuration)
-
-    def exists(self) -> bool:
-        return bool(self._files.exists(self._path))
-
-    def remove(self) -> None:
-        self._files.delete(self._path, True)
-
-    def check(self) -> None:
-        """Refuse a destination in a folder that does not exist, or one being read."""
-        parent = self._files.makeQualified(self._path).getParent()
-        if parent is None or not self._files.exists(parent):
-            raise ParameterError(
-                "the folder to write to does not exist", where=self._name, remedy="Create it first."
-            )
-        mine = str(self._files.makeQualified(self._path).toString())
-        for given in self._database.frame.inputFiles():
-            path = self._hadoop(given)
-            if str(path.toString()).startswith(f"{mine}/") or str(path.toString()) == mine:
-                raise ParameterError(
-                    "this is the table being read; it would be lost",
-                    where=self._name,
-                    remedy="Write to another name.",
-                )
-
-    def fill(self, partial: str, *, force: bool) -> None:
-        """Rename a finished folder to this path; an old one stays until the new one is there."""
-        aside = None
-        if self.exists():
-            if not force:
-                raise ParameterError(
-                    "this folder exists already",
-                    where=self._name,
-                    remedy=f"Choose another name, or replace it with {spell('force', True)}.",
-                )
-            aside = self._hadoop(f"{partial}.replaced")
-            self._renamed(self._path, aside)
-        try:
-            self._renamed(self._hadoop(partial), self._path)
-        except BaseException:
-            if aside is not None:
-                self._files.rename(aside, self._path)
-            raise
-        if aside is not None:
-            self._files.delete(aside, True)
-
-    def _renamed(self, old: Any, new: Any) -> None:
-        if not self._files.rename(old, new):
-            raise EngineError(
-                "the finished folder could not be put in place",
-                where=self._name,
-                remedy="Check that you may rename there; nothing was replaced.",
             )
 
 
@@ -562,8 +519,10 @@ def _one_part(
     return done
 
 
-def _java_class(error: Any) -> str:
+def _reason(error: Any) -> str:
+    """The condition that Spark names, else the class of the error, of Java's if it is Java's."""
     try:
-        return str(error.java_exception.getClass().getSimpleName())
-    except Exception:
-        return type(error).__name__
+        return str(error.getCondition() or type(error).__name__)
+    except AttributeError:
+        exception = getattr(error, "java_exception", None)
+        return str(exception.getClass().getSimpleName()) if exception else type(error).__name__

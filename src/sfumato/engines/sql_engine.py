@@ -1,43 +1,44 @@
 """The engine for rows that a database holds: questions become statements, answers come back.
 
-Everything that databases share is here. What differs is behind a `Connection`: how to reach the
-database, its `Dialect`, its types, and where a release can go. To add a database, write a
-connection and put it through the conformance suite.
+Everything that databases share is here: what they are asked, and how a release is made of their
+rows. What differs is behind a `Connection` (`connection.py`): how to reach the database, its
+`Dialect`, its types, and where a release can go. To add a database, write a connection and put it
+through the conformance suite.
 """
 
 from __future__ import annotations
 
-import threading
-import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from sqlglot import exp
 
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
+from sfumato.engines.connection import Connection, Session, interrupting, temporary_name
 from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     CELL_BYTES,
     TEXT_COPIES,
-    Capabilities,
     ClassSizes,
     Codes,
     Column,
     Engine,
     KeepsText,
+    Kind,
     Pairing,
     PersonSizes,
     Source,
     Spelling,
-    Staged,
     TextForm,
     as_declared,
     asks_sql,
@@ -69,24 +70,17 @@ from sfumato.engines.recoding import (
     unmatched,
 )
 from sfumato.engines.spool import PrivateFolder, give_back
-from sfumato.engines.staging import Beside, Target, TargetStaged, kept_form, stage_batches
-from sfumato.errors import (
-    BudgetError,
-    EngineError,
-    EngineMemoryError,
-    TooManyClassesError,
-    spell,
-)
+from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
+from sfumato.errors import EngineError, EngineMemoryError, TooManyClassesError, spell
 from sfumato.kernels import group_sums
 from sfumato.wording import counted
 
-__all__ = ["Connection", "SQLEngine", "Session", "temporary_name"]
+__all__ = ["SQLEngine"]
 
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 _BATCH_BYTES = 1 << 24
 """Bytes of text, about, in a batch of rows on its way to a file."""
-_SECONDS_BETWEEN_LOOKS = 0.05
 _FEW = 0.25
 """Share of rows up to which a sample is sorted without the others."""
 _LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
@@ -99,105 +93,8 @@ _AS_TEXT = 24
 """Bytes of a number or date that passes by as text."""
 _MOST_WORDS = 10_000
 """Spellings of words for nobody that are looked at."""
-
-
-class Session(AbstractContextManager["Session"], Protocol):
-    """Some statements that belong together; what was uploaded goes when it ends."""
-
-    def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
-        """The answer to a statement, under these names and in these types."""
-
-    def stream(
-        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
-    ) -> Generator[pa.RecordBatch]:
-        """The answer to a statement, batch by batch."""
-
-    def run(self, statement: sql.Node) -> None:
-        """Run a statement that has no answer."""
-
-    def upload(self, name: str, table: pa.Table) -> None:
-        """Make a table that statements of this session can name."""
-
-    def apply(
-        self,
-        statement: sql.Node,
-        act: Callable[..., tuple[pa.Table, bytes]],
-        schema: pa.Schema,
-        reports: dict[int, bytes],
-        beside: sql.Node | None = None,
-    ) -> sql.Node | None:
-        """Do something with each part where the rows are: a statement that asks for the outcome.
-
-        The first column of the given statement numbers the parts; of rows that are given `beside`
-        them, too, and `act` gets both tables of a part. Reports are there once the outcome was
-        asked for. None where the database does not run what we do.
-        """
-
-    def seed(self, seed: int) -> None:
-        """Make random numbers repeatable where the statement's text cannot."""
-
-    def cancel(self) -> None:
-        """Give up the current statement; called from another thread, at any time."""
-
-
-class Connection(Protocol):
-    """One table of one database: all that `SQLEngine` needs to know of it."""
-
-    name: str
-    """The table as the user named it."""
-    kind: str
-    """What to call the database."""
-    capabilities: Capabilities
-    source: Source | None
-    """The rows themselves where this process reads them; None where the database has them."""
-
-    def rows(self) -> sql.Rows:
-        """The table as statements speak of it, in the types the database holds it in."""
-
-    def session(self, *, apart: bool = False, writing: bool = False) -> Session:
-        """Statements to come; `apart` from others that go on meanwhile; to `write` a release."""
-
-    def target(self, destination: str, format: str | None, schema: pa.Schema) -> Target | None:
-        """Where a release of these columns goes in the database; None if it is a file of ours.
-
-        Refuses a place that cannot be written before any work is done.
-        """
-
-    def over(self, source: Source) -> Connection:
-        """How a file that was written here is read back: by DuckDB, unless there is a reason."""
-
-    def reaches(self, destination: str) -> bool:
-        """Whether a release there can appear at once with those of other tables."""
-
-    def close(self) -> None:
-        """Release connections and temporary files."""
-
-
-@runtime_checkable
-class Joining(Protocol):
-    """A connection to a place with other tables, with which a statement can join this one."""
-
-    def shares(self, other: Connection) -> bool:
-        """Whether a statement can speak of both tables."""
-
-    def view(self, statement: sql.Node) -> Connection:
-        """What a statement gives, as a table in the same place."""
-
-
-@runtime_checkable
-class Changing(Protocol):
-    """A connection to a table that others may change between two statements."""
-
-    def one_moment(self) -> AbstractContextManager[object]:
-        """Let all that is read meanwhile describe one moment."""
-
-
-@runtime_checkable
-class Limited(Protocol):
-    """A connection to a database that works within a limit of this process's memory."""
-
-    def check_width(self, columns: int, *, writing: bool, lookups: int = 1) -> None:
-        """Refuse rows of more columns than it could move, or look up and write."""
+_MODULI = (4_294_967_291, 2_147_483_647)
+"""Primes; sums of remainders of two billion rows fit 64 bits."""
 
 
 class SQLEngine:
@@ -240,13 +137,54 @@ class SQLEngine:
             self._columns = self.connection.rows().columns if source is None else source.schema()
         return self._columns
 
+    def close(self) -> None:
+        """Release connections and temporary files."""
+        self.connection.close()
+        if self.source is not None:
+            self.source.close()
+
+    # How a question is put
+
+    @contextmanager
+    def asking(
+        self, doing: str, budget: Budget | None, *, apart: bool = False, writing: bool = False
+    ) -> Iterator[Session]:
+        """Statements to come, given up once the budget is spent."""
+        session = self.connection.session(apart=apart, writing=writing)
+        with interrupting(budget, session.cancel, doing, self.name), session:
+            yield session
+
+    def _ask(
+        self,
+        statement: sql.Node,
+        columns: Sequence[Column],
+        budget: Budget | None = None,
+        doing: str = "asking the database",
+    ) -> pa.Table:
+        with self.asking(doing, budget) as session:
+            return session.execute(statement, columns)
+
+    def _figures(
+        self, statement: exp.Query, *how: Any, of: Callable[[str], Column] = whole_number
+    ) -> list[tuple[int, ...]]:
+        """The answer to a statement that asks for numbers; 0 where there is none."""
+        found = self._ask(statement, [of(name) for name in statement.named_selects], *how)
+        cells = ([int(cell or 0) for cell in column.to_pylist()] for column in found.columns)
+        return list(zip(*cells, strict=True))
+
+    def _select(self, template: str, **given: sql.Node | Sequence[sql.Node]) -> exp.Select:
+        """A question about the rows (see `statements.select`)."""
+        return sql.select(template, self.connection.rows(), **given)
+
+    # Questions
+
     def row_count(self) -> int:
         """Number of rows; counted where the source does not state it."""
         if self._row_count is None and self.source is not None:
             self._row_count = self.source.row_count()
         if self._row_count is None or not self.capabilities.stable:
-            found = self._ask(sql.row_count(self.connection.rows()), [whole_number("rows")])
-            self._row_count = int(found.column(0)[0].as_py())
+            statement = self._select("SELECT COUNT(*) AS rows FROM ORIGIN")
+            ((self._row_count,),) = self._figures(statement)
         return self._row_count
 
     def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
@@ -254,9 +192,10 @@ class SQLEngine:
         nulls = {n: _nulls(self._values[n]) for n in columns if n in self._values}
         asked = [name for name in columns if name not in nulls]
         if asked:
-            counts = [whole_number(f"n{at}") for at in range(len(asked))]
-            found = self._ask(sql.null_counts(self.connection.rows(), asked), counts)
-            nulls.update((n, int(cell[0].as_py())) for n, cell in zip(asked, found, strict=True))
+            rows = self.connection.rows()
+            counts = [sql.named(rows.nulls(name), f"n{at}") for at, name in enumerate(asked)]
+            (found,) = self._figures(self._select("SELECT COUNTS FROM ORIGIN", COUNTS=counts))
+            nulls.update(zip(asked, found, strict=True))
         return nulls
 
     def text_bytes(self, columns: Sequence[str]) -> dict[str, float]:
@@ -265,11 +204,13 @@ class SQLEngine:
         texts = [name for name in columns if kinds[name] == "text"]
         asked = [name for name in texts if name not in self._lengths]
         if asked:
-            sums = [whole_number(f"n{at}") for at in range(len(asked))]
-            found = self._ask(sql.text_bytes(self.connection.rows(), asked), sums)
-            rows = max(self.row_count(), 1)
-            lengths = (int(cell[0].as_py() or 0) / rows for cell in found.columns)
-            self._lengths.update(zip(asked, lengths, strict=True))
+            rows = self.connection.rows()
+            cells = (exp.cast(rows.cell(name), "text") for name in asked)
+            lengths = (exp.Sum(this=rows.dialect.length(cell)) for cell in cells)
+            sums = [sql.named(exp.cast(s, "bigint"), f"n{at}") for at, s in enumerate(lengths)]
+            (found,) = self._figures(self._select("SELECT SUMS FROM ORIGIN", SUMS=sums))
+            number = max(self.row_count(), 1)
+            self._lengths.update((n, size / number) for n, size in zip(asked, found, strict=True))
         return {name: self._lengths[name] for name in texts}
 
     def combination_bytes(self, columns: Sequence[str]) -> int:
@@ -293,29 +234,47 @@ class SQLEngine:
         rows = self.connection.rows()
         attempts = _PARTS if rows.dialect.class_hash(rows.keys(columns)) is not None else (1,)
         for parts in attempts:
+            histogram: Counter[int] = Counter()
             try:
-                found = self._class_sizes(rows, columns, parts, budget)
+                for part in range(parts):
+                    statement = sql.class_sizes(rows, columns, part, parts)
+                    for size, classes in self._figures(statement, budget, "counting classes"):
+                        histogram[size] += classes
                 break
             except EngineMemoryError:
                 if parts == attempts[-1]:
                     raise
+        found = ClassSizes.of(histogram)
         if self.capabilities.stable:
             self._sizes[about] = found
         return found
+
+    def several_class_sizes(
+        self, sets: Sequence[Sequence[str]], budget: Budget | None = None
+    ) -> list[ClassSizes]:
+        """Histograms of the class sizes of several column sets, in one statement."""
+        sizes = [sql.class_sizes(self.connection.rows(), one) for one in sets]
+        template = "SELECT NTH AS nth, size, classes FROM SIZES AS sizes"
+        asked = [
+            sql.select(template, NTH=exp.convert(at), SIZES=one) for at, one in enumerate(sizes)
+        ]
+        histograms: list[dict[int, int]] = [{} for _ in sets]
+        for nth, size, classes in self._figures(sql.all_of(asked), budget, "counting classes"):
+            histograms[nth][size] = classes
+        return [ClassSizes.of(histogram) for histogram in histograms]
 
     def person_sizes(
         self, columns: Sequence[str], person: str, budget: Budget | None = None
     ) -> PersonSizes:
         """Class sizes of a column set in different persons, counted by the database."""
-        figures = [whole_number(name) for name in ("size", "classes", "persons")]
         statement = sql.person_sizes(self.connection.rows(), columns, person)
-        found = self._ask(statement, figures, budget, "counting persons").to_pylist()
+        found = self._figures(statement, budget, "counting persons")
         own = self.class_sizes([person], budget)
         return PersonSizes(
             self.class_sizes(columns, budget),
             self.class_sizes((*columns, person), budget),
-            ClassSizes.of({row["size"]: row["classes"] for row in found}),
-            sum(row["persons"] for row in found if row["size"] == 1),
+            ClassSizes.of({size: classes for size, classes, _ in found}),
+            sum(persons for size, _, persons in found if size == 1),
             own.classes,
             own.unseparated_pairs,
         )
@@ -332,7 +291,11 @@ class SQLEngine:
         declared = columns_named(self.schema(), columns)
         # No column can have the name that stands for the counts beside its own.
         count = whole_number(max((*columns, ""), key=len) + "\0count")
-        statement = sql.classes(self.connection.rows(), columns, limit)
+        rows, template = self.connection.rows(), "SELECT KEYS, COUNT(*) AS count FROM ORIGIN"
+        statement = sql.select(template, rows, KEYS=rows.named_keys(columns))
+        statement = sql.by_class(statement, rows, columns)
+        if limit is not None:  # one more shows that it broke
+            statement = statement.limit(limit + 1)
         found = self._ask(statement, [*declared, count], budget, "listing classes")
         return codes_of(found, limit, self.name)
 
@@ -363,17 +326,41 @@ class SQLEngine:
 
     def different(self, column: str) -> Iterator[pa.Array]:
         """One column's values but null, some at a time."""
-        declared = columns_named(self.schema(), [column])
-        statement = sql.different(self.connection.rows(), column)
+        rows = self.connection.rows()
+        template = "SELECT DISTINCT KEY AS c0 FROM ORIGIN WHERE NOT CELL IS NULL"
+        statement = sql.select(template, rows, KEY=rows.key(column), CELL=rows.cell(column))
         with self.connection.session(apart=True) as session:
-            for batch in session.stream(statement, declared):
+            for batch in session.stream(statement, columns_named(self.schema(), [column])):
                 yield batch.column(0)
+
+    def ends(self, column: str) -> pa.Array:
+        """The smallest and the largest value of a column, and null if it occurs."""
+        rows, (declared,) = self.connection.rows(), columns_named(self.schema(), [column])
+        low, high = (replace(declared, name=name) for name in ("low", "high"))
+        template = "SELECT MIN(KEY), MAX(KEY), MISSING FROM ORIGIN"
+        statement = sql.select(template, rows, KEY=rows.key(column), MISSING=rows.nulls(column))
+        found = self._ask(statement, [low, high, whole_number("nulls")])
+        nulls = pa.nulls(1 if found.column(2)[0].as_py() else 0, declared.type)
+        both = (found.column(at).combine_chunks() for at in range(2))
+        return pa.concat_arrays([*both, nulls])
+
+    def differing(self, one: str, other: str) -> int:
+        """How many rows differ in two columns, neither of them being null."""
+        rows = self.connection.rows()
+        template = "SELECT COUNT(*) AS rows FROM ORIGIN WHERE ONE <> OTHER"
+        statement = sql.select(template, rows, ONE=rows.key(one), OTHER=rows.key(other))
+        ((found,),) = self._figures(statement)
+        return found
 
     def rows_of_words(self, column: str, words: Collection[str]) -> dict[str, int]:
         """Rows of the cells that are one of some words but for case and blanks."""
         declared = columns_named(self.schema(), [column])
-        statement = sql.rows_of_words(self.connection.rows(), column, sorted(words), _MOST_WORDS)
-        found = self._ask(statement, [*declared, whole_number(f"{column}\0count")])
+        held = self.connection.rows()
+        template = "SELECT KEY AS c0, COUNT(*) AS count FROM ORIGIN WHERE KNOWN GROUP BY KEY"
+        known = sql.close(held, column).isin(*sorted(words))
+        statement = sql.select(template, held, KEY=held.key(column), KNOWN=known)
+        count = whole_number(f"{column}\0count")
+        found = self._ask(statement.limit(_MOST_WORDS), [*declared, count])
         cells, rows = (column.to_pylist() for column in found.columns)
         return {
             cell: number
@@ -394,29 +381,126 @@ class SQLEngine:
                 becomes = temporary_name()
                 values = self.values(column).values[0]
                 numbers = spelling.numbers(values)
-                some = pa.table(
-                    {"k0": values.cast(rows.columns[rows.at(column)].type), "v0": numbers}
-                )
+                some = pa.table({"k0": values.cast(rows.stored(column)), "v0": numbers})
                 session.upload(becomes, some.filter(pa.array(numbers >= 0)))
             words = sorted(spelling.words)
             statement = sql.pairing(rows, column, person, words, becomes)
-            figures = [whole_number(name) for name in ("by", "groups", "most", "rows")]
-            found = {row["by"]: row for row in session.execute(statement, figures).to_pylist()}
+            figures = [whole_number(name) for name in ("side", "groups", "most", "rows")]
+            found = {row["side"]: row for row in session.execute(statement, figures).to_pylist()}
         nothing = dict.fromkeys(("groups", "most", "rows"), 0)
-        values_, persons = (found.get(by, nothing) for by in (0, 1))
+        values_, persons = (found.get(side, nothing) for side in (0, 1))
         return Pairing(
             values_["groups"], persons["groups"], persons["rows"], values_["most"], persons["most"]
         )
 
+    def holders(
+        self,
+        column: str,
+        person: str,
+        values: pa.Array | None = None,
+        budget: Budget | None = None,
+    ) -> Codes:
+        """How many persons hold each value of a column, or each of some values."""
+        rows, (declared,) = self.connection.rows(), columns_named(self.schema(), [column])
+        with self.asking("counting persons", budget, writing=True) as session:
+            wanted = None
+            if values is not None:
+                wanted = temporary_name()
+                cells = values.cast(rows.stored(column))
+                # Beside a number no line of text is empty: null alone would be none.
+                session.upload(wanted, pa.table({"k0": cells, "nth": np.arange(len(cells))}))
+            statement = sql.holders(rows, column, person, wanted)
+            found = session.execute(statement, [declared, whole_number(f"{column}\0count")])
+        return codes_of(found, None, self.name)
+
+    def collisions(
+        self,
+        sets: Sequence[Sequence[str]],
+        columns: Sequence[str],
+        limit: int,
+        budget: Budget | None = None,
+    ) -> list[list[list[bool]]]:
+        """For each column set, in which columns the rows of a class differ, for some classes.
+
+        A set of which all classes hold equal rows has none.
+        """
+        flags = [column_of(f"d{at}", pa.bool_()) for at in range(len(columns))]
+        statement = sql.collisions(self.connection.rows(), sets, columns, limit)
+        found = self._ask(statement, [whole_number("nth"), *flags], budget, "looking for rows")
+        answers: list[list[list[bool]]] = [[] for _ in sets]
+        for nth, *differ in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            answers[nth].append(differ)
+        return answers
+
+    def part_counts(
+        self,
+        parting: Parting,
+        columns: Sequence[str] = (),
+        budget: Budget | None = None,
+        person: str | None = None,
+        others: Others | None = None,
+    ) -> pa.Table:
+        """Rows or persons of each part, for each combination of columns; the part comes first.
+
+        Given others, those are counted that go to each part.
+        """
+        found = [whole_number(sql.PART), *columns_named(self.schema(), columns)]
+        with self._cutting(parting, budget) as (session, thresholds):
+            rows = self._others(others, session) if others else self.connection.rows()
+            statement = sql.part_counts(rows, columns, parting, thresholds, person)
+            return session.execute(statement, [*found, whole_number("\0rows")])
+
+    def fingerprint(self) -> str:
+        """Identity of the source's content, else a sum of row hashes that the database computes.
+
+        Numbers of a hash are summed apart so that no engine's integers overflow. Sums find
+        mistakes, not forgers: whoever tries finds other rows with the same sum.
+        """
+        if self.source is not None:
+            return self.source.fingerprint()
+        if self._identity is not None:
+            return self._identity
+        rows = self.connection.rows()
+        hashed = sql.select("SELECT HASHED AS hash FROM ORIGIN", rows, HASHED=rows.hash())
+        numbers = rows.dialect.hash_numbers(sql.field("hash"))
+        sums = [sql.named(exp.Sum(this=number), f"sum{at}") for at, number in enumerate(numbers)]
+        template = "SELECT COUNT(*) AS rows, SUMS FROM HASHED AS hashed"
+        statement = sql.select(template, SUMS=sums, HASHED=rows.dialect.once(hashed))
+        ((count, *found),) = self._figures(statement, of=wide_number)
+        identity = rows_identity(count, found, self.schema(), self.kind)
+        self._identity = identity if self.capabilities.stable else None
+        return identity
+
+    def hash_sums(
+        self, columns: Sequence[str], budget: Budget | None = None
+    ) -> tuple[int, ...] | None:
+        """The number of rows and sums of hashes of columns; None where there are no hashes.
+
+        Tables of one kind of engine that have the same rows, as often, have the same sums, in any
+        order. They find mistakes, not forgers.
+        """
+        rows = self.connection.rows()
+        hashed = rows.dialect.class_hash(rows.keys(columns))
+        if hashed is None:
+            return None
+        remainders = [exp.cast(hashed % modulus, "bigint") for modulus in _MODULI]
+        sums = [sql.named(exp.Sum(this=one), f"sum{at}") for at, one in enumerate(remainders)]
+        statement = self._select("SELECT COUNT(*) AS rows, SUMS FROM ORIGIN", SUMS=sums)
+        (found,) = self._figures(statement, budget, "comparing rows")
+        return found
+
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions in their order, or the first in a seeded random order."""
-        names = names_in(self.schema(), columns)
+        names, held = names_in(self.schema(), columns), self.connection.rows()
         declared = columns_named(self.schema(), names)
         if not self.capabilities.ordered:
             for below in (self._nearly_all_below(rows), None):
+                statement = sql.all_rows(held, names)
+                if below is not None:  # by another number than what they are sorted by
+                    statement = statement.where(held.dialect.random(~seed) < below)
+                statement = statement.order_by(held.dialect.random(seed)).limit(rows)
                 with self.connection.session() as session:
                     session.seed(seed)
-                    statement = sql.at_random(self.connection.rows(), names, rows, seed, below)
                     found = session.execute(statement, declared)
                 if below is None or found.num_rows == rows:
                     return found
@@ -425,10 +509,14 @@ class SQLEngine:
             chosen = np.arange(total)
         else:
             chosen = np.random.default_rng(seed).choice(total, rows, replace=False, shuffle=False)
-        wanted = pa.table({sql.POSITION: np.sort(chosen).astype(np.int64)})
-        statement = sql.at_positions(self.connection.rows(), names, "wanted")
+        statement = sql.select(
+            "SELECT CELLS FROM NUMBERED AS numbered "
+            "WHERE position IN (SELECT position FROM wanted) ORDER BY position",
+            CELLS=[sql.field(f"c{held.at(name)}") for name in names],
+            NUMBERED=held.numbered(names),
+        )
         with self.connection.session() as session:
-            session.upload("wanted", wanted)
+            session.upload("wanted", pa.table({"position": np.sort(chosen).astype(np.int64)}))
             return session.execute(statement, declared)
 
     def _nearly_all_below(self, rows: int) -> float | None:
@@ -440,14 +528,27 @@ class SQLEngine:
         share = (rows + 8 * rows**0.5 + 8) / max(total or 0, 1)
         return share if share < _FEW else None
 
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows; in their own order where they have one."""
+        if self.source is not None:
+            yield from self.source.batches(columns, rows)
+            return
+        names = names_in(self.schema(), columns)
+        statement = sql.all_rows(self.connection.rows(), names)
+        with self.connection.session(apart=True) as session:
+            yield from session.stream(statement, columns_named(self.schema(), names), rows)
+
     @contextmanager
     def one_moment(self) -> Iterator[None]:
         """Let all answers describe one moment, as far as that is not so anyway."""
         able = self.capabilities
-        if able.stable or not isinstance(self.connection, Changing):
+        moment = None if able.stable else self.connection.one_moment()
+        if moment is None:
             yield
             return
-        with self.connection.one_moment():
+        with moment:
             self.capabilities = replace(able, stable=True)
             try:
                 yield
@@ -494,81 +595,7 @@ class SQLEngine:
                 rows_of = group_sums(held.arrays[0], number, held.counts)
                 self._values[column.name] = replace(held, arrays=(once,), counts=rows_of)
 
-    def stage(
-        self,
-        recoding: Recoding | Parted,
-        destination: str,
-        *,
-        format: str | None = None,
-        budget: Budget | None = None,
-    ) -> Staged:
-        """Write a release: as a file row by row in order, or in the database by joins.
-
-        One that is made part by part is written as parts are done, without any join.
-        """
-        schema = output_schema(self.schema(), recoding)
-        if isinstance(recoding, Parted):
-            return self._stage_parts(recoding, schema, destination, format, budget)
-        if self.capabilities.ordered:
-            form, as_text = self._form(recoding, schema, destination, format)
-            batches = self._recoded_in_order(recoding, schema, budget, as_text=as_text)
-            if recoding.sorted:
-                text = recoding.written if as_text else schema.names
-                sorting = recoding.sorting(schema.names)
-                batches = self._sorted(batches, schema, text, sorting, budget)
-            return self._as_file(batches, schema, destination, format, form)
-        target = self.connection.target(destination, format, schema)
-        with self._joined(recoding, budget) as (session, statement):
-            if target is not None:
-                return TargetStaged(target, destination, lambda: target.fill(session, statement))
-            columns = [column_of(field.name, field.type) for field in schema]
-            return self._as_file(session.stream(statement, columns), schema, destination, format)
-
-    def _form(
-        self, recoding: Recoding | Parted, schema: pa.Schema, destination: str, format: str | None
-    ) -> tuple[TextForm | None, bool]:
-        """How the source's text is repeated, if it is, and whether cells are copied as text."""
-        form = copied(kept_form(self.source, destination, format), schema, recoding.written)
-        return form, form is not None and bool(form.readers)
-
-    def _as_file(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        schema: pa.Schema,
-        destination: str,
-        format: str | None = None,
-        form: TextForm | None = None,
-    ) -> Staged:
-        """Rows in a file, which is read back in the way that this table is."""
-        inputs, reopen = self.paths, self._reopened
-        return stage_batches(
-            batches, schema, destination, format, reopen=reopen, inputs=inputs, form=form
-        )
-
-    def fingerprint(self) -> str:
-        """Identity of the source's content, else a sum of row hashes that the database computes."""
-        if self.source is not None:
-            return self.source.fingerprint()
-        if self._identity is not None:
-            return self._identity
-        statement = sql.fingerprint(self.connection.rows())
-        found = self._ask(statement, [wide_number(name) for name in statement.named_selects])
-        rows, *sums = (int(column[0].as_py() or 0) for column in found.columns)
-        identity = rows_identity(rows, sums, self.schema(), self.kind)
-        self._identity = identity if self.capabilities.stable else None
-        return identity
-
-    def batches(
-        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """All rows; in their own order where they have one."""
-        if self.source is not None:
-            yield from self.source.batches(columns, rows)
-            return
-        names = names_in(self.schema(), columns)
-        statement = sql.all_rows(self.connection.rows(), names)
-        with self.connection.session(apart=True) as session:
-            yield from session.stream(statement, columns_named(self.schema(), names), rows)
+    # Tables beside this one
 
     def reaches(self, destination: str) -> bool:
         """Whether a release there can appear at once with those of other tables."""
@@ -576,12 +603,7 @@ class SQLEngine:
 
     def shares(self, other: Engine) -> bool:
         """Whether rows can be joined with those of another table without leaving their place."""
-        mine = self.connection
-        return (
-            isinstance(other, SQLEngine)
-            and isinstance(mine, Joining)
-            and mine.shares(other.connection)
-        )
+        return asks_sql(other) and self.connection.shares(other.connection)
 
     def beside(
         self, columns: Sequence[str], name: str, column: str, there: SQLEngine, key: str, value: str
@@ -595,260 +617,20 @@ class SQLEngine:
 
     def with_text(self, columns: Sequence[str], name: str, column: str) -> SQLEngine:
         """Some columns, and one more: the cells of one of them as text."""
-        return self._view(sql.with_text(self.connection.rows(), columns, name, column))
+        rows = self.connection.rows()
+        cells = [*rows.own(columns), sql.named(exp.cast(rows.cell(column), "text"), name)]
+        return self._view(self._select("SELECT CELLS FROM ORIGIN", CELLS=cells))
 
     def present(self, columns: Sequence[str], column: str) -> SQLEngine:
         """Some columns of the rows in which a cell is not null."""
-        return self._view(sql.present(self.connection.rows(), columns, column))
-
-    def differing(self, one: str, other: str) -> int:
-        """How many rows differ in two columns, neither of them being null."""
-        statement = sql.differing(self.connection.rows(), one, other)
-        return int(self._ask(statement, [whole_number("rows")]).column(0)[0].as_py())
+        rows = self.connection.rows()
+        template = "SELECT CELLS FROM ORIGIN WHERE NOT CELL IS NULL"
+        return self._view(self._select(template, CELLS=rows.own(columns), CELL=rows.cell(column)))
 
     def _view(self, statement: sql.Node) -> SQLEngine:
-        assert isinstance(self.connection, Joining)
         return SQLEngine(self.connection.view(statement))
 
-    def close(self) -> None:
-        """Release connections and temporary files."""
-        self.connection.close()
-        if self.source is not None:
-            self.source.close()
-
-    def _ask(
-        self,
-        statement: sql.Node,
-        columns: Sequence[Column],
-        budget: Budget | None = None,
-        doing: str = "asking the database",
-    ) -> pa.Table:
-        with self.asking(doing, budget) as session:
-            return session.execute(statement, columns)
-
-    @contextmanager
-    def asking(
-        self, doing: str, budget: Budget | None, *, apart: bool = False, writing: bool = False
-    ) -> Iterator[Session]:
-        """Statements to come, given up once the budget is spent."""
-        session = self.connection.session(apart=apart, writing=writing)
-        with interrupting(budget, session.cancel, doing, self.name), session:
-            yield session
-
-    def _class_sizes(
-        self, rows: sql.Rows, columns: Sequence[str], parts: int, budget: Budget | None
-    ) -> ClassSizes:
-        histogram: Counter[int] = Counter()
-        for part in range(parts):
-            statement = sql.class_sizes(rows, columns, part, parts)
-            figures = [whole_number("size"), whole_number("classes")]
-            found = self._ask(statement, figures, budget, "counting classes")
-            for size, classes in zip(*(c.to_pylist() for c in found.columns), strict=True):
-                histogram[size] += classes
-        return ClassSizes.of(histogram)
-
-    @contextmanager
-    def _joined(
-        self, recoding: Recoding, budget: Budget | None
-    ) -> Iterator[tuple[Session, sql.Node]]:
-        """A session to which the recoding was uploaded, and the statement that applies it."""
-        rows, total = self.connection.rows(), self.row_count()
-        with self.asking("recoding", budget, writing=True) as session:
-            mappings = []
-            for step in recoding.steps:
-                cells, ranged = tuple(step.cells), step.first is not None
-                mapping = sql.Mapping(temporary_name(), step.match.columns, cells, ranged)
-                session.upload(mapping.relation, mapping_table(step))
-                mappings.append(mapping)
-            if mappings:
-                figures = [whole_number(f"met{at}") for at in range(len(mappings) + 1)]
-                found = session.execute(sql.entries(rows, mappings), figures)
-                if any(column[0].as_py() != total for column in found.columns):
-                    raise unmatched(self.name)
-            schema = output_schema(self.schema(), recoding)
-            sorting = recoding.sorting(schema.names)
-            kinds = {name: column_of(name, schema.field(name).type).kind for name in sorting}
-            sort = kinds if recoding.sorted else None
-            yield session, sql.recoded(rows, mappings, recoding.drop, sort)
-
-    def _recoded_in_order(
-        self, recoding: Recoding, schema: pa.Schema, budget: Budget | None, *, as_text: bool
-    ) -> Generator[pa.RecordBatch]:
-        """Every row is looked up in the database, and recoded here batch by batch."""
-        lookups = [Lookup(step, self.name) for step in recoding.steps]
-        # rows that leave their order must not be told by it which of them are left out
-        by_cells = [at for at, lookup in enumerate(lookups) if lookup.ranged and recoding.sorted]
-        total, done = self.row_count(), 0
-        written = {name for step in recoding.steps for name in step.cells}
-        read = [name for name in schema.names if name not in written]
-        # A reading of no column might lose the number of rows.
-        batches = self._cells(read or [*names_in(self.schema(), None)[:1]], as_text)
-        with self._combinations(lookups, by_cells, budget) as met:
-            for batch in batches:
-                taken = met.take(batch.num_rows)
-                ordinals = dict(zip(by_cells, taken[len(lookups) :], strict=True))
-                entries = [
-                    lookup.entries(taken[at], ordinals.get(at)) for at, lookup in enumerate(lookups)
-                ]
-                yield recoded_batch(batch, recoding, entries, schema)
-                if self.source is not None and self.source.memory is not None:
-                    give_back()
-                done += batch.num_rows
-                if budget is not None:
-                    budget.progress("writing", done / total if total else None)
-            met.finish()
-
-    def _sorted(
-        self,
-        batches: Generator[pa.RecordBatch],
-        schema: pa.Schema,
-        typed: Container[str],
-        sorting: Sequence[str],
-        budget: Budget | None,
-    ) -> Generator[pa.RecordBatch]:
-        """Rows in the order of what they show: laid aside, and sorted by the database.
-
-        Columns that are not `typed` come as text.
-        """
-        fields = [f if f.name in typed else pa.field(f.name, pa.string()) for f in schema]
-        aside = self._laid_aside(batches, pa.schema(fields))
-        try:
-            yield from _in_sorted_order(aside, schema.names, sorting, budget)
-        finally:
-            aside.discard()
-
-    def _laid_aside(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Beside:
-        """Rows in a private file."""
-        folder = PrivateFolder()
-        try:
-            place = str(folder.path / "rows.parquet")
-            return Beside(self._as_file(batches, schema, place), folder)
-        except BaseException:
-            folder.close()
-            raise
-
-    @contextmanager
-    def _combinations(
-        self, lookups: Sequence[Lookup], by_cells: Sequence[int], budget: Budget | None
-    ) -> Iterator[Combinations]:
-        """The combination every row has in each step, row by row in order.
-
-        After them, for some of the steps, the number of the row among those of its combination.
-        """
-        if not lookups:
-            yield Combinations(iter(()), 0, self.name)
-            return
-        rows = self.connection.rows()
-        with self.asking("recoding", budget, writing=True) as session:
-            mappings = []
-            for lookup in lookups:
-                mapping = sql.Mapping(temporary_name(), lookup.step.match.columns, (), ranged=False)
-                keys = [
-                    lookup.tuples.column(name).cast(rows.columns[rows.at(name)].type)
-                    for name in mapping.columns
-                ]
-                numbers = pa.array(np.arange(lookup.combinations, dtype=np.int64))
-                names = [*(f"k{nth}" for nth in range(len(keys))), sql.TUPLE]
-                session.upload(mapping.relation, pa.table([*keys, numbers], names=names))
-                mappings.append(mapping)
-            figures = [whole_number(f"t{at}") for at in range(len(mappings))]
-            figures += [whole_number(f"ordinal{at}") for at in by_cells]
-            numbered = session.stream(sql.matched(rows, mappings, by_cells), figures)
-            with closing(numbered):
-                yield Combinations(numbered, len(figures), self.name)
-
-    def several_class_sizes(
-        self, sets: Sequence[Sequence[str]], budget: Budget | None = None
-    ) -> list[ClassSizes]:
-        """Histograms of the class sizes of several column sets, in one statement."""
-        statement = sql.several_class_sizes(self.connection.rows(), sets)
-        figures = [whole_number(name) for name in ("nth", "size", "classes")]
-        found = self._ask(statement, figures, budget, "counting classes")
-        histograms: list[dict[int, int]] = [{} for _ in sets]
-        for nth, size, classes in zip(*(c.to_pylist() for c in found.columns), strict=True):
-            histograms[nth][size] = classes
-        return [ClassSizes.of(histogram) for histogram in histograms]
-
-    def collisions(
-        self,
-        sets: Sequence[Sequence[str]],
-        columns: Sequence[str],
-        limit: int,
-        budget: Budget | None = None,
-    ) -> list[list[list[bool]]]:
-        """For each column set, in which columns the rows of a class differ, for some classes.
-
-        A set of which all classes hold equal rows has none.
-        """
-        flags = [column_of(f"d{at}", pa.bool_()) for at in range(len(columns))]
-        statement = sql.collisions(self.connection.rows(), sets, columns, limit)
-        found = self._ask(statement, [whole_number("nth"), *flags], budget, "looking for rows")
-        answers: list[list[list[bool]]] = [[] for _ in sets]
-        for nth, *differ in zip(*(column.to_pylist() for column in found.columns), strict=True):
-            answers[nth].append(differ)
-        return answers
-
-    def ends(self, column: str) -> pa.Array:
-        """The smallest and the largest value of a column, and null if it occurs."""
-        (declared,) = columns_named(self.schema(), [column])
-        low, high = (replace(declared, name=name) for name in ("low", "high"))
-        statement = sql.ends(self.connection.rows(), column)
-        found = self._ask(statement, [low, high, whole_number("nulls")])
-        nulls = pa.nulls(1 if found.column(2)[0].as_py() else 0, declared.type)
-        both = (found.column(at).combine_chunks() for at in range(2))
-        return pa.concat_arrays([*both, nulls])
-
-    def part_counts(
-        self,
-        parting: Parting,
-        columns: Sequence[str] = (),
-        budget: Budget | None = None,
-        person: str | None = None,
-        others: Others | None = None,
-    ) -> pa.Table:
-        """Rows or persons of each part, for each combination of columns; the part comes first.
-
-        Given others, those are counted that go to each part.
-        """
-        found = [whole_number(sql.PART), *columns_named(self.schema(), columns)]
-        with self._cutting(parting, budget) as (session, thresholds):
-            rows = self._others(others, session) if others else self.connection.rows()
-            statement = sql.part_counts(rows, columns, parting, thresholds, person)
-            return session.execute(statement, [*found, whole_number("\0rows")])
-
-    def holders(
-        self,
-        column: str,
-        person: str,
-        values: pa.Array | None = None,
-        budget: Budget | None = None,
-    ) -> Codes:
-        """How many persons hold each value of a column, or each of some values."""
-        rows, (declared,) = self.connection.rows(), columns_named(self.schema(), [column])
-        with self.asking("counting persons", budget, writing=True) as session:
-            wanted = None
-            if values is not None:
-                wanted = temporary_name()
-                cells = values.cast(rows.columns[rows.at(column)].type)
-                # Beside a number no line of text is empty: null alone would be none.
-                session.upload(wanted, pa.table({"k0": cells, "nth": np.arange(len(cells))}))
-            statement = sql.holders(rows, column, person, wanted)
-            found = session.execute(statement, [declared, whole_number(f"{column}\0count")])
-        return codes_of(found, None, self.name)
-
-    def hash_sums(
-        self, columns: Sequence[str], budget: Budget | None = None
-    ) -> tuple[int, ...] | None:
-        """The number of rows and sums of hashes of columns; None where there are no hashes.
-
-        Tables of one kind of engine that have the same rows, as often, have the same sums.
-        """
-        statement = sql.hash_sums(self.connection.rows(), columns)
-        if statement is None:
-            return None
-        figures = [whole_number(name) for name in ("rows", "sum0", "sum1")]
-        found = self._ask(statement, figures, budget, "comparing rows")
-        return tuple(int(column[0].as_py() or 0) for column in found.columns)
+    # Classes in parts
 
     def over_classes(
         self,
@@ -881,9 +663,13 @@ class SQLEngine:
             whole = Recoder(Answer(act), sent, tuple(c.name for c in sent), schema)
             answer = None if here else session.apply(statement, whole, schema, {})
             if answer is not None:
-                found = [column_of(field.name, field.type) for field in schema]
-                answer = sql.added_up(answer, *schema.names) if summed else answer
-                return session.execute(answer, found)
+                if summed:
+                    key, number = (sql.field(name) for name in schema.names)
+                    answer = sql.select(
+                        "SELECT KEY, CAST(SUM(NUMBER) AS BIGINT) FROM ANSWER AS a GROUP BY KEY",
+                        KEY=key, NUMBER=number, ANSWER=answer,
+                    )  # fmt: skip
+                return session.execute(answer, [column_of(f.name, f.type) for f in schema])
             answers, total, sums = [], 0, [0] * len(hashes)
             with self._dealt(session, statement, [*sent, *hashes], parts) as tables:
                 for _, classes in tables:
@@ -910,16 +696,25 @@ class SQLEngine:
 
     @contextmanager
     def _dealt(
-        self, session: Session, statement: sql.Node, sent: Sequence[Column], parts: int
+        self,
+        session: Session,
+        statement: exp.Select,
+        sent: Sequence[Column],
+        parts: int,
+        budget: Budget | None = None,
     ) -> Iterator[Iterator[tuple[int, pa.Table]]]:
-        """What a statement gives, part by part: sorted far away, or dealt to its parts on disk."""
-        here = self.source is not None
-        ordered = sql.sorted_by_part(statement) if parts > 1 and not here else statement
+        """What a statement gives, part by part.
+
+        It is dealt to its parts here, on disk; what comes from elsewhere in memory if all of it
+        fits, else it is sorted there.
+        """
+        here, near = self.source is not None, parts > 1 and self._fit(sent, budget)
+        asked = statement if here or near or parts == 1 else sql.sorted_by_part(statement)
         rows = BATCH_ROWS // 4 if here else BATCH_ROWS
-        stream = session.stream(ordered, [whole_number(sql.PART), *sent], rows)
+        stream = session.stream(asked, [whole_number(sql.PART), *sent], rows)
         with closing(stream):
             if not here:
-                yield tables_of_parts(stream)
+                yield Dealt.out(stream).tables() if near else tables_of_parts(stream)
                 return
             folder = PrivateFolder()
             try:
@@ -929,207 +724,6 @@ class SQLEngine:
             finally:
                 folder.close()
                 give_back()
-
-    def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
-        """Make a release part by part and keep nothing of it but the reports."""
-        schema = output_schema(self.schema(), parted)
-        with self._in_parts(parted, schema, budget) as (session, statement, recoder, beside):
-            answer = session.apply(statement, recoder, schema, parted.reports, beside)
-            if answer is not None:
-                session.run(sql.counted(answer))
-                return
-            for _ in self._worked(parted, session, statement, recoder, budget):
-                pass
-
-    def _stage_parts(
-        self,
-        parted: Parted,
-        schema: pa.Schema,
-        destination: str,
-        format: str | None,
-        budget: Budget | None,
-    ) -> Staged:
-        parted.reports.clear()
-        if parted.person is not None:
-            return self._stage_owned(parted, schema, destination, format, budget)
-        if self.capabilities.ordered:
-            form, as_text = self._form(parted, schema, destination, format)
-            made = self._parts_in_order(parted, schema, budget, as_text=as_text)
-            return self._as_file(made, schema, destination, format, form)
-        target = self.connection.target(destination, format, schema)
-        # What passes by to a table of the same database passes as text: nothing is lost on the way.
-        passing = [] if target is None else [n for n in schema.names if n not in parted.written]
-        with self._in_parts(parted, schema, budget, passing) as (session, rows, recoder, beside):
-            if target is not None:
-                answer = session.apply(rows, recoder, schema, parted.reports, beside)
-                if answer is not None:
-                    return TargetStaged(target, destination, lambda: target.fill(session, answer))
-            tables = self._worked(parted, session, rows, recoder, budget)
-            batches = (batch for table in tables for batch in table.to_batches())
-            if target is None:
-                return self._as_file(batches, schema, destination, format)
-            return TargetStaged(
-                target, destination, lambda: target.fill_rows(schema, parted.written, batches)
-            )
-
-    def _stage_owned(
-        self,
-        parted: Parted,
-        schema: pa.Schema,
-        destination: str,
-        format: str | None,
-        budget: Budget | None,
-    ) -> Staged:
-        """Rows are laid aside with their owners; the release shows them without, in their order.
-
-        Whoever verifies the release counts persons in what was laid aside.
-        """
-        owned = replace(
-            parted,
-            drop=tuple(name for name in parted.drop if name != parted.person),
-            person=None,
-        )
-        target = None
-        if not self.capabilities.ordered:
-            target = self.connection.target(destination, format, schema)
-        aside, form = self._aside(owned, destination, format, budget, far=target is not None)
-        try:
-            sorting = parted.sorting(schema.names)
-            staged: Staged
-            if target is not None:
-                staged = self._shown(aside, target, destination, schema, sorting, budget)
-            else:
-                rows = _in_sorted_order(aside, schema.names, sorting, budget)
-                staged = self._as_file(rows, schema, destination, format, form)
-        except BaseException:
-            aside.discard()
-            raise
-        staged.beside = aside
-        return staged
-
-    def _aside(
-        self,
-        owned: Parted,
-        destination: str,
-        format: str | None,
-        budget: Budget | None,
-        *,
-        far: bool,
-    ) -> tuple[Beside, TextForm | None]:
-        """The rows of a release with their owners: in the database, or in a private file."""
-        schema = output_schema(self.schema(), owned)
-        if far:
-            return Beside(self._stage_parts(owned, schema, destination, format, budget)), None
-        if not self.capabilities.ordered:
-            with self._in_parts(owned, schema, budget) as (session, statement, recoder, _):
-                made = self._worked(owned, session, statement, recoder, budget)
-                batches = (batch for table in made for batch in table.to_batches())
-                return self._laid_aside(batches, schema), None
-        form, as_text = self._form(owned, schema, destination, format)
-        rows = self._parts_in_order(owned, schema, budget, as_text=as_text)
-        if as_text:
-            texts = [
-                f if f.name in owned.written else pa.field(f.name, pa.string()) for f in schema
-            ]
-            schema = pa.schema(texts)
-        return self._laid_aside(rows, schema), form
-
-    def _shown(
-        self,
-        aside: Beside,
-        target: Target,
-        destination: str,
-        schema: pa.Schema,
-        sorting: Sequence[str],
-        budget: Budget | None,
-    ) -> TargetStaged:
-        """What was laid aside in the database, without the owners."""
-        engine = aside.engine()
-        assert isinstance(engine, SQLEngine)
-        rows = engine.connection.rows()
-        kinds = {name: column_of(name, schema.field(name).type).kind for name in sorting}
-        drop = [name for name in rows.names if name not in schema.names]
-        statement = sql.recoded(rows, (), drop, kinds or None)
-        session = engine.connection.session(writing=True)
-        with interrupting(budget, session.cancel, "sorting", self.name), session:
-            return TargetStaged(target, destination, lambda: target.fill(session, statement))
-
-    @contextmanager
-    def _cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:
-        """A session that knows the values at which rows are cut, and where they are."""
-        rows = self.connection.rows()
-        with self.asking("parting rows", budget, writing=True) as session:
-            name = temporary_name()
-            if parting.cuts:
-                types = {column.name: column.type for column in rows.columns}
-                session.upload(name, parting.thresholds(types))
-            yield session, name
-
-    @contextmanager
-    def _in_parts(
-        self,
-        parted: Parted,
-        schema: pa.Schema,
-        budget: Budget | None,
-        passing: Sequence[str] = (),
-    ) -> Iterator[tuple[Session, sql.Node, Recoder, sql.Node | None]]:
-        """A session, the statement that gives rows part by part, and what is done with them.
-
-        Then the statement that gives the others of each part, if any go there.
-        """
-        rows = self.connection.rows()
-        names = [n for n in rows.names if n in parted.reads or n in schema.names]
-        with self._cutting(parted.parting, budget) as (session, thresholds):
-            far = self.capabilities.runs_work
-            text = [] if far else [n for n in passing if n not in parted.reads]
-            sent = tuple(
-                column_of(column.name, pa.string()) if column.name in text else column
-                for column in columns_named(self.schema(), names)
-            )
-            fields = [
-                pa.field(f.name, pa.string()) if f.name in passing and not far else f
-                for f in schema
-            ]
-            others, beside, along = parted.others, None, tuple[Column, ...]()
-            if others is not None:
-                theirs, along = self._others(others, session), others.columns
-                their_names = [column.name for column in along]
-                beside = sql.in_parts(theirs, their_names, parted.parting, thresholds)
-            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields), along)
-            statement = sql.in_parts(rows, names, parted.parting, thresholds, text=text)
-            yield session, statement, recoder, beside
-
-    def _others(self, others: Others, session: Session) -> sql.Rows:
-        """Rows of another table as a session's statements name them; sent if it is elsewhere."""
-        engine, columns = others
-        if asks_sql(engine) and self.shares(engine):
-            return engine.connection.rows()
-        schema = pa.schema([(column.name, column.type) for column in columns])
-        batches = [batch.cast(schema) for batch in engine.batches(schema.names)]
-        name = temporary_name()
-        session.upload(name, pa.Table.from_batches(batches, schema))
-        return sql.Rows(sql.table(name), columns, self.connection.rows().dialect)
-
-    def _worked(
-        self,
-        parted: Parted,
-        session: Session,
-        statement: sql.Node,
-        recoder: Recoder,
-        budget: Budget | None,
-    ) -> Iterator[pa.Table]:
-        """The rows of each part after the work, which is done here.
-
-        They are dealt to their parts here if all of them fit, else sorted where they are.
-        """
-        several = parted.parting.parts > 1
-        near = several and self._fit(recoder.sent, budget)
-        if several and not near:
-            statement = sql.sorted_by_part(statement)
-        streamed = session.stream(statement, [whole_number(sql.PART), *recoder.sent])
-        with closing(streamed):
-            parts = Dealt.out(streamed).tables() if near else tables_of_parts(streamed)
-            yield from self._solved(parted, parts, recoder, budget)
 
     def _fit(self, columns: Sequence[Column], budget: Budget | None) -> bool:
         """Whether some columns of all rows can be held here beside the parts at work."""
@@ -1143,84 +737,381 @@ class SQLEngine:
         most = _HELD_BYTES if budget is None or budget.memory is None else budget.memory // 4
         return self._row_count * row <= most
 
-    def _solved(
+    @contextmanager
+    def _cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:
+        """A session that knows the values at which rows are cut, and where they are."""
+        rows = self.connection.rows()
+        with self.asking("parting rows", budget, writing=True) as session:
+            name = temporary_name()
+            if parting.cuts:
+                types = {column.name: column.type for column in rows.columns}
+                session.upload(name, parting.thresholds(types))
+            yield session, name
+
+    def _others(self, others: Others, session: Session) -> sql.Rows:
+        """Rows of another table as a session's statements name them; sent if it is elsewhere."""
+        engine, columns = others
+        if asks_sql(engine) and self.shares(engine):
+            return engine.connection.rows()
+        schema = pa.schema([(column.name, column.type) for column in columns])
+        batches = [batch.cast(schema) for batch in engine.batches(schema.names)]
+        name = temporary_name()
+        session.upload(name, pa.Table.from_batches(batches, schema))
+        return sql.Rows(sql.table(name), columns, self.connection.rows().dialect)
+
+    # Releases
+
+    def stage(
         self,
-        parted: Parted,
-        parts: Iterator[tuple[int, pa.Table]],
-        recoder: Recoder,
-        budget: Budget | None,
+        recoding: Recoding | Parted,
+        destination: str,
+        *,
+        format: str | None = None,
+        budget: Budget | None = None,
+    ) -> Staged:
+        """Write a release: as a file row by row in order, or in the database by joins.
+
+        One that is made part by part is written as parts are done, without any join. Where persons
+        are counted, rows are laid aside with their owners, in which whoever verifies the release
+        counts them; it shows them without.
+        """
+        schema, ordered = output_schema(self.schema(), recoding), self.capabilities.ordered
+        target = None if ordered else self.connection.target(destination, format, schema)
+        form = copied(kept_form(self.source, destination, format), schema, recoding.written)
+        person, owned = None, recoding
+        if isinstance(recoding, Parted):
+            recoding.reports.clear()
+            person = recoding.person
+            kept = tuple(name for name in recoding.drop if name != person)
+            owned = replace(recoding, drop=kept, person=None)
+        as_text = form is not None and bool(form.readers)
+        made = _made(self, owned, budget, target is not None, as_text)
+        if person is None and not (ordered and recoding.sorted):
+            with made.rows() as (session, rows):
+                if target is None:
+                    return self._as_file(rows, schema, destination, format, form)
+                return Staged(
+                    target,
+                    destination,
+                    lambda: target.fill(session, rows, schema, recoding.written),
+                )
+        staged: Staged | None = None
+        if target is None:
+            aside = self._aside(made)
+        else:
+            aside = self.stage(owned, destination, format=format, budget=budget)
+        try:
+            sorting = recoding.sorting(schema.names)
+            if target is None:
+                sorted_rows = _in_sorted_order(aside, schema.names, sorting, budget)
+                staged = self._as_file(sorted_rows, schema, destination, format, form)
+            else:
+                staged = _shown(aside, target, destination, schema, sorting, budget)
+            if person is not None:
+                staged.beside = aside
+        finally:
+            if staged is None or staged.beside is None:
+                aside.discard()
+        return staged
+
+    def _as_file(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        destination: str,
+        format: str | None = None,
+        form: TextForm | None = None,
+        folder: PrivateFolder | None = None,
+    ) -> Staged:
+        """Rows in a file, which is read back in the way that this table is."""
+
+        def reopened(source: Source) -> Engine:
+            give_back()
+            return SQLEngine(self.connection.over(source))
+
+        return stage_batches(
+            batches, schema, destination, format,
+            reopen=reopened, inputs=self.paths, form=form, folder=folder,
+        )  # fmt: skip
+
+    def _aside(self, made: _Made) -> Staged:
+        """The rows of a release with their owners in a private file."""
+        folder = PrivateFolder()
+        try:
+            with made.rows() as (_, rows):
+                place = str(folder.path / "rows.parquet")
+                return self._as_file(rows, made.schema, place, folder=folder)
+        except BaseException:
+            folder.close()
+            raise
+
+    def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
+        """Make a release part by part and keep nothing of it but the reports."""
+        with _made(self, parted, budget, True).rows() as (session, rows):
+            if isinstance(rows, sql.Node):
+                assert session is not None
+                count = "SELECT COUNT(*) AS rows FROM ANSWER AS counted"
+                session.run(sql.select(count, ANSWER=rows))
+            else:
+                for _ in rows:
+                    pass
+
+
+def _made(
+    engine: SQLEngine,
+    recoding: Recoding | Parted,
+    budget: Budget | None,
+    stays: bool,
+    as_text: bool = False,
+) -> _Made:
+    """How the rows of a release are made."""
+    schema = output_schema(engine.schema(), recoding)
+    if as_text:
+        fields = [
+            f if f.name in recoding.written else pa.field(f.name, pa.string()) for f in schema
+        ]
+        schema = pa.schema(fields)
+    if isinstance(recoding, Parted):
+        return _MadeInParts(engine, schema, budget, stays, as_text, recoding)
+    return _MadeAtOnce(engine, schema, budget, stays, as_text, recoding)
+
+
+_Rows = tuple[Session | None, Any]
+"""Batches; or a statement, and the session in which it can be run."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Made(ABC):
+    """The rows of a release, on their way.
+
+    Parameters
+    ----------
+    schema
+        Their columns.
+    stays
+        Whether they stay in the database: then a statement can stand for them.
+    as_text
+        Whether cells that nobody writes are copied as they stand in a text file.
+    """
+
+    engine: SQLEngine
+    schema: pa.Schema
+    budget: Budget | None
+    stays: bool
+    as_text: bool
+
+    @abstractmethod
+    def rows(self) -> AbstractContextManager[_Rows]:
+        """The rows, as long as the context lasts."""
+
+    def _kept_cells(self, written: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Columns that nobody writes, in order; whoever waits is told how many rows are done."""
+        engine = self.engine
+        # A reading of no column might lose the number of rows.
+        kept = [name for name in self.schema.names if name not in written]
+        names = kept or [*names_in(engine.schema(), None)[:1]]
+        if self.as_text and isinstance(engine.source, KeepsText):
+            batches = engine.source.texts(names)
+        else:
+            long = max(sum(engine.text_bytes(names).values()), 1)
+            batches = engine.batches(names, max(1, min(BATCH_ROWS // 2, int(_BATCH_BYTES / long))))
+        total, done = engine.row_count(), 0
+        for batch in batches:
+            yield batch
+            done += batch.num_rows
+            if self.budget is not None:
+                self.budget.progress("writing", done / total if total else None)
+
+
+@dataclass(frozen=True, eq=False)
+class _MadeAtOnce(_Made):
+    """Rows whose combinations are looked up in a recoding: in the database, or in order here."""
+
+    recoding: Recoding
+
+    @contextmanager
+    def rows(self) -> Iterator[_Rows]:
+        if self.engine.capabilities.ordered:
+            yield None, self._in_order()
+            return
+        engine, recoding = self.engine, self.recoding
+        rows, total = engine.connection.rows(), engine.row_count()
+        with engine.asking("recoding", self.budget, writing=True) as session:
+            mappings = []
+            for step in recoding.steps:
+                cells, ranged = tuple(step.cells), step.first is not None
+                mapping = sql.Mapping(temporary_name(), step.match.columns, cells, ranged)
+                session.upload(mapping.relation, mapping_table(step))
+                mappings.append(mapping)
+            if mappings:
+                figures = [whole_number(f"met{at}") for at in range(len(mappings) + 1)]
+                found = session.execute(sql.entries(rows, mappings), figures)
+                if any(column[0].as_py() != total for column in found.columns):
+                    raise unmatched(engine.name)
+            sorting = recoding.sorting(self.schema.names)
+            sort = _kinds(self.schema, sorting) if recoding.sorted else None
+            statement = sql.recoded(rows, mappings, recoding.drop, sort)
+            columns = [column_of(field.name, field.type) for field in self.schema]
+            yield session, statement if self.stays else session.stream(statement, columns)
+
+    def _in_order(self) -> Generator[pa.RecordBatch]:
+        """Every row is looked up in the database, and recoded here batch by batch."""
+        recoding, source = self.recoding, self.engine.source
+        lookups = [Lookup(step, self.engine.name) for step in recoding.steps]
+        # rows that leave their order must not be told by it which of them are left out
+        by_cells = [at for at, lookup in enumerate(lookups) if lookup.ranged and recoding.sorted]
+        batches = self._kept_cells(recoding.written)
+        with self._combinations(lookups, by_cells) as met:
+            for batch in batches:
+                taken = met.take(batch.num_rows)
+                ordinals = dict(zip(by_cells, taken[len(lookups) :], strict=True))
+                entries = [
+                    lookup.entries(taken[at], ordinals.get(at)) for at, lookup in enumerate(lookups)
+                ]
+                yield recoded_batch(batch, recoding, entries, self.schema)
+                if source is not None and source.memory is not None:
+                    give_back()
+            met.finish()
+
+    @contextmanager
+    def _combinations(
+        self, lookups: Sequence[Lookup], by_cells: Sequence[int]
+    ) -> Iterator[Combinations]:
+        """The combination every row has in each step, row by row in order.
+
+        After them, for some of the steps, the number of the row among those of its combination.
+        """
+        engine = self.engine
+        if not lookups:
+            yield Combinations(iter(()), 0, engine.name)
+            return
+        rows = engine.connection.rows()
+        with engine.asking("recoding", self.budget, writing=True) as session:
+            mappings = []
+            for lookup in lookups:
+                mapping = sql.Mapping(temporary_name(), lookup.step.match.columns, (), ranged=False)
+                keys = [lookup.tuples.column(n).cast(rows.stored(n)) for n in mapping.columns]
+                numbers = pa.array(np.arange(lookup.combinations, dtype=np.int64))
+                names = [*(f"k{nth}" for nth in range(len(keys))), sql.TUPLE]
+                session.upload(mapping.relation, pa.table([*keys, numbers], names=names))
+                mappings.append(mapping)
+            figures = [whole_number(f"t{at}") for at in range(len(mappings))]
+            figures += [whole_number(f"ordinal{at}") for at in by_cells]
+            numbered = session.stream(sql.matched(rows, mappings, by_cells), figures)
+            with closing(numbered):
+                yield Combinations(numbered, len(figures), engine.name)
+
+
+@dataclass(frozen=True, eq=False)
+class _MadeInParts(_Made):
+    """Rows that are solved part by part: where they are, or here."""
+
+    parted: Parted
+
+    @contextmanager
+    def rows(self) -> Iterator[_Rows]:
+        engine, parted, parting = self.engine, self.parted, self.parted.parting
+        if engine.capabilities.ordered and not self.stays:
+            yield None, self._in_order()
+            return
+        rows, apart = engine.connection.rows(), self.stays and not engine.capabilities.runs_work
+        names = [n for n in rows.names if n in parted.reads or n in self.schema.names]
+        # What passes by to a table of the same database passes as text: nothing is lost on the way.
+        passing = [n for n in self.schema.names if apart and n not in parted.written]
+        text = [n for n in passing if n not in parted.reads]
+        with engine._cutting(parting, self.budget) as (session, thresholds):
+            sent = tuple(
+                column_of(column.name, pa.string()) if column.name in text else column
+                for column in columns_named(engine.schema(), names)
+            )
+            fields = [
+                pa.field(f.name, pa.string()) if f.name in passing else f for f in self.schema
+            ]
+            beside, along = None, tuple[Column, ...]()
+            if parted.others is not None:
+                theirs, along = engine._others(parted.others, session), parted.others.columns
+                beside = sql.in_parts(theirs, [one.name for one in along], parting, thresholds)
+            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields), along)
+            statement = sql.in_parts(rows, names, parting, thresholds, text=text)
+            answer = None
+            if self.stays:
+                answer = session.apply(statement, recoder, self.schema, parted.reports, beside)
+            if answer is not None:
+                yield session, answer
+                return
+            with engine._dealt(session, statement, sent, parting.parts, self.budget) as tables:
+                solved = self._solved(tables, recoder)
+                yield session, (batch for table in solved for batch in table.to_batches())
+
+    def _solved(
+        self, parts: Iterator[tuple[int, pa.Table]], recoder: Recoder
     ) -> Iterator[pa.Table]:
-        for part, (made, report) in in_turn(recoder, parts, parted.workers):
-            parted.reports[part] = report
-            if budget is not None:
-                budget.progress("solving parts", len(parted.reports) / parted.parting.parts)
+        reports, number = self.parted.reports, self.parted.parting.parts
+        for part, (made, report) in in_turn(recoder, parts, self.parted.workers):
+            reports[part] = report
+            if self.budget is not None:
+                self.budget.progress("solving parts", len(reports) / number)
             yield made
 
-    def _parts_in_order(
-        self, parted: Parted, schema: pa.Schema, budget: Budget | None, *, as_text: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def _in_order(self) -> Generator[pa.RecordBatch]:
         """Parts are solved and laid aside one after the other, then read in the order of rows."""
-        rows = self.connection.rows()
+        engine, parted = self.engine, self.parted
+        rows = engine.connection.rows()
         names = [name for name in rows.names if name in parted.reads]
         place = max((*names, ""), key=len) + "\0position"
-        sent = (whole_number(place), *columns_named(self.schema(), names))
-        written = [field for field in schema if field.name in parted.written]
+        sent = (whole_number(place), *columns_named(engine.schema(), names))
+        written = [field for field in self.schema if field.name in parted.written]
         given = pa.schema([pa.field(place, pa.int64()), *written])
         folder = PrivateFolder()
         try:
             aside = InOrder(folder.path, place)
-            with self._cutting(parted.parting, budget) as (session, thresholds):
+            with engine._cutting(parted.parting, self.budget) as (session, thresholds):
                 statement = sql.in_parts(rows, names, parted.parting, thresholds, numbered=True)
                 with closing(session.stream(statement, [whole_number(sql.PART), *sent])) as stream:
                     dealt = Dealt.out(stream, folder.path / "dealt.arrow")
             give_back()
             recoder = Recoder(parted.work, sent, parted.reads, given)
-            for made in self._solved(parted, dealt.tables(), recoder, budget):
+            for made in self._solved(dealt.tables(), recoder):
                 aside.add(made)
                 del made  # the next part is on its way
             give_back()
-            read = [name for name in schema.names if name not in parted.written]
-            # A reading of no column might lose the number of rows.
-            rows_read = self._cells(read or [*names_in(self.schema(), None)[:1]], as_text)
-            yield from self._beside(aside, rows_read, parted, schema, place, budget)
+            done = 0
+            for batch in self._kept_cells(parted.written):
+                cells = aside.before(done + batch.num_rows)
+                if cells is not None:
+                    at = cells.column(place).to_numpy() - done
+                    kept = batch.take(pa.array(at)) if cells.num_rows < batch.num_rows else batch
+                    arrays = [
+                        (cells if name in parted.written else kept).column(name)
+                        for name in self.schema.names
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+                done += batch.num_rows
         finally:
             folder.close()
 
-    def _cells(self, names: Sequence[str], as_text: bool) -> Iterator[pa.RecordBatch]:
-        """Rows in order; on request as they stand in a text file."""
-        if as_text and isinstance(self.source, KeepsText):
-            return self.source.texts(names)
-        long = sum(self.text_bytes(names).values())
-        return self.batches(names, max(1, min(BATCH_ROWS // 2, int(_BATCH_BYTES / max(long, 1)))))
 
-    def _beside(
-        self,
-        aside: InOrder,
-        batches: Iterator[pa.RecordBatch],
-        parted: Parted,
-        schema: pa.Schema,
-        place: str,
-        budget: Budget | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Rows of the source in order, with the cells that were laid aside."""
-        total, done = self.row_count(), 0
-        for batch in batches:
-            cells = aside.before(done + batch.num_rows)
-            if cells is not None:
-                at = cells.column(place).to_numpy() - done
-                kept = batch.take(pa.array(at)) if cells.num_rows < batch.num_rows else batch
-                arrays = [
-                    (cells if name in parted.written else kept).column(name)
-                    for name in schema.names
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-            done += batch.num_rows
-            if budget is not None:
-                budget.progress("writing", done / total if total else None)
+def _shown(
+    aside: Staged,
+    target: Target,
+    destination: str,
+    schema: pa.Schema,
+    sorting: Sequence[str],
+    budget: Budget | None,
+) -> Staged:
+    """What was laid aside in the database, without the owners."""
+    engine = aside.engine()
+    assert isinstance(engine, SQLEngine)
+    rows = engine.connection.rows()
+    drop = [name for name in rows.names if name not in schema.names]
+    statement = sql.recoded(rows, (), drop, _kinds(schema, sorting) or None)
+    with engine.asking("sorting", budget, writing=True) as session:
+        return Staged(target, destination, lambda: target.fill(session, statement, schema, ()))
 
-    def _reopened(self, source: Source) -> Engine:
-        give_back()
-        return SQLEngine(self.connection.over(source))
+
+def _kinds(schema: pa.Schema, names: Sequence[str]) -> dict[str, Kind]:
+    """What some columns of a release hold."""
+    return {name: column_of(name, schema.field(name).type).kind for name in names}
 
 
 def _nulls(values: Codes) -> int:
@@ -1258,13 +1149,13 @@ def _counted_as_one(sample: Codes) -> list[list[str]]:
 
 
 def _in_sorted_order(
-    aside: Beside, names: Sequence[str], sorting: Sequence[str], budget: Budget | None
+    aside: Staged, names: Sequence[str], sorting: Sequence[str], budget: Budget | None
 ) -> Generator[pa.RecordBatch]:
     """Some columns of rows that were laid aside in a file, sorted out of core."""
     engine = aside.engine()
     assert isinstance(engine, SQLEngine)
     with engine.asking("sorting", budget, apart=True, writing=True) as session:
-        statement = sql.sorted_rows(engine.connection.rows(), names, sorting)
+        statement = sql.all_rows(engine.connection.rows(), names, sorting)
         shown = columns_named(engine.schema(), names)
         yield from session.stream(statement, shown, BATCH_ROWS // 4)  # several are on their way
 
@@ -1277,64 +1168,3 @@ class Answer:
 
     def __call__(self, rows: pa.Table) -> Worked:
         return Worked(self.act(rows), None, b"")
-
-
-@contextmanager
-def interrupting(
-    budget: Budget | None, interrupt: Callable[[], object], doing: str, where: str
-) -> Iterator[None]:
-    """Call `interrupt` from another thread once the budget is spent, and say so afterwards.
-
-    Parameters
-    ----------
-    budget
-        Limits of the work; None watches nothing.
-    interrupt
-        Makes the engine give up its current statement; must be safe from another thread.
-    doing
-        What the work is, for progress and for the error.
-    where
-        The table concerned.
-
-    Examples
-    --------
-    >>> from sfumato.budget import Budget
-    >>> with interrupting(Budget(seconds=60), lambda: None, "counting classes", "people"):
-    ...     pass
-    """
-    if budget is None:
-        yield
-        return
-    stopped = BudgetError(
-        f"{doing} was stopped before it had an answer",
-        where=where,
-        remedy=f"Allow more time ({spell('time', '10m')}), or ask for fewer columns.",
-    )
-    if budget.spent():
-        raise stopped
-    budget.progress(doing)
-    done, fired = threading.Event(), threading.Event()
-
-    def look() -> None:
-        while not done.wait(_SECONDS_BETWEEN_LOOKS):
-            if budget.spent():
-                fired.set()
-                interrupt()
-                return
-
-    watcher = threading.Thread(target=look, name="sfumato-budget", daemon=True)
-    watcher.start()
-    try:
-        yield
-    except Exception as error:
-        if fired.is_set():
-            raise stopped from error
-        raise
-    finally:
-        done.set()
-        watcher.join()
-
-
-def temporary_name() -> str:
-    """A name for a table that nobody looks at yet."""
-    return f"sfumato_partial_{uuid.uuid4().hex[:16]}"

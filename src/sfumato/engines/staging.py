@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,7 +26,6 @@ from sfumato.engines.protocol import (
     Engine,
     KeepsText,
     Source,
-    Staged,
     TextForm,
     column_of,
 )
@@ -58,21 +57,102 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sfumato.engines import statements as sql
-    from sfumato.engines.sql_engine import Session
+    from sfumato.engines.connection import Session
 
-__all__ = [
-    "Beside",
-    "Target",
-    "TargetStaged",
-    "WrittenFile",
-    "appearing_folder",
-    "kept_form",
-    "stage_batches",
-]
+__all__ = ["Staged", "Target", "WrittenFile", "appearing_folder", "kept_form", "stage_batches"]
 
 
-class FileStaged:
-    """A complete file that does not have its final name yet (see `Staged`).
+class Target(Protocol):
+    """Where a release goes: first under a temporary name, then under its own."""
+
+    def fill(
+        self,
+        session: Session | None,
+        rows: sql.Node | Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        written: Container[str],
+    ) -> None:
+        """Write rows, or what a session's statement gives, under the temporary name.
+
+        Of rows that come from here, columns that were not `written` keep the type they have there.
+        """
+
+    def engine(self) -> Engine:
+        """Reads what was written, under whichever name it has now."""
+
+    def publish(self, *, force: bool) -> None:
+        """Rename in one atomic step; refuse to replace without `force`."""
+
+    def remove(self) -> None:
+        """Remove what has the temporary name, if anything."""
+
+
+class Staged:
+    """Output that has been written but is not yet visible under its final name.
+
+    Attributes
+    ----------
+    formulas
+        Cells of a text file that a spreadsheet would run; None where it is no text file.
+    order
+        Which row of the source each row was, where that is known and rows were moved.
+    beside
+        The same rows with their owners, where these were laid aside on the way; they get no name.
+    """
+
+    formulas: int | None = None
+    order: npt.NDArray[np.uint32] | None = None
+    beside: Staged | None = None
+
+    def __init__(
+        self, target: Target, destination: str, fill: Callable[[], None] = lambda: None
+    ) -> None:
+        self.destination = destination
+        self.target = target
+        self._waits = True
+        self._engine: Engine | None = None
+        try:
+            fill()
+        except BaseException:
+            with suppress(SfumatoError):
+                target.remove()
+            raise
+
+    def engine(self) -> Engine:
+        """Reads back what was written."""
+        if self._engine is None:
+            self._engine = self.target.engine()
+        return self._engine
+
+    def commit(self, *, force: bool = False) -> None:
+        """Give it its final name in one atomic step; refuses to replace without `force`."""
+        if self._waits:
+            self.rest()
+            self.target.publish(force=force)
+            self.settled()
+
+    def discard(self) -> None:
+        """Leave nothing behind; safe to call more than once, and after `commit`."""
+        if self.beside is not None:
+            self.beside.discard()
+        self.rest()
+        if self._waits:
+            self.target.remove()
+            self.settled()
+
+    def rest(self) -> None:
+        """Close what reads it, which would keep it from being renamed."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def settled(self) -> None:
+        """Whoever gave it its name, or removed it, says so: nothing is left to be done."""
+        self._waits = False
+
+
+class FileTarget:
+    """A complete file beside its final place (see `Target`).
 
     Parameters
     ----------
@@ -80,69 +160,55 @@ class FileStaged:
         A writer whose rows are all in; its file is finished here.
     reopen
         Makes the engine that reads back what was written.
-    order
-        Which row of the source each row was, where that is known and rows were moved.
+    folder
+        A folder of its own, which goes with it.
     """
 
     def __init__(
-        self,
-        writer: Writer,
-        reopen: Callable[[Source], Engine],
-        order: npt.NDArray[np.uint32] | None = None,
+        self, writer: Writer, reopen: Callable[[Source], Engine], folder: PrivateFolder | None
     ) -> None:
-        self.destination = writer.destination
-        self.order = order
-        self.beside: Beside | None = None
-        self.rows = writer.rows
-        self.formulas = writer.formulas
-        self.format: FileFormat = writer.format
-        self.schema = writer.schema
-        self.form = writer.form
+        self._destination = writer.destination
+        self._folder = folder
+        self._reopen = reopen
         writer.finish()
         self.path = writer.release()
-        self._reopen = reopen
-        self._engine: Engine | None = None
         self._remove = weakref.finalize(self, removed, self.path)
+        self._written = WrittenFile(
+            self.path, writer.format, writer.schema, writer.destination, writer.form
+        )
+
+    def fill(self, *_: object) -> None:
+        """Nothing: it is complete."""
 
     def engine(self) -> Engine:
         """Reads back what was written, with explicit settings."""
-        if self._engine is None:
-            written = WrittenFile(self.path, self.format, self.schema, self.destination, self.form)
-            self._engine = self._reopen(written)
-        return self._engine
+        return self._reopen(self._written)
 
-    def commit(self, *, force: bool = False) -> None:
+    def publish(self, *, force: bool) -> None:
         """Rename to the final name in one step; refuses to replace a file without `force`."""
-        self._forget_engine()
-        check_destination(self.destination, force=force)
+        check_destination(self._destination, force=force)
         try:
             os.chmod(self.path, usual_mode())
             if force:
-                os.replace(self.path, self.destination)
+                os.replace(self.path, self._destination)
             else:
-                _rename_without_replacing(self.path, self.destination)
+                _rename_without_replacing(self.path, self._destination)
         except FileExistsError:
-            check_destination(self.destination, force=False)
+            check_destination(self._destination, force=False)
             raise
         except OSError as error:
             raise EngineError(
                 f"the finished file could not be put in place: {error.strerror}",
-                where=self.destination,
+                where=self._destination,
                 remedy="Check that the folder may still be written to, then start again.",
             ) from error
-        synced(Path(self.destination).parent)
+        synced(Path(self._destination).parent)
 
-    def discard(self) -> None:
-        """Remove the temporary file; after `commit` there is none."""
-        if self.beside is not None:
-            self.beside.discard()
-        self._forget_engine()
+    def remove(self) -> None:
+        """Remove the temporary file."""
         self._remove()
-
-    def _forget_engine(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        if self._folder is not None:
+            self._folder.close()
 
 
 def stage_batches(
@@ -156,7 +222,8 @@ def stage_batches(
     form: TextForm | None = None,
     order: npt.NDArray[np.uint32] | None = None,
     threads: int | None = None,
-) -> FileStaged:
+    folder: PrivateFolder | None = None,
+) -> Staged:
     """Write record batches beside their final place.
 
     Parameters
@@ -170,9 +237,11 @@ def stage_batches(
     reopen
         Makes the engine that reads back what was written: an engine's own class will do.
     order
-        As for `FileStaged`.
+        As for `Staged`.
     threads
         Upper limit; None means all cores.
+    folder
+        As for `FileTarget`.
 
     Examples
     --------
@@ -194,7 +263,9 @@ def stage_batches(
             stack.callback(batches.close)
         writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs, form=form))
         _write_all(writer, batches, threads)
-        return FileStaged(writer, reopen, order)
+        staged = Staged(FileTarget(writer, reopen, folder), destination)
+        staged.formulas, staged.order = writer.formulas, order
+        return staged
 
 
 def _write_all(writer: Writer, batches: Iterable[pa.RecordBatch], threads: int | None) -> None:
@@ -222,8 +293,10 @@ def kept_form(source: Source | None, destination: str, format: str | None) -> Te
     None where the table or the release is no text. The delimiter stays too, unless the ending says
     another one: that of a release (.tsv), or .csv in place of .tsv.
     """
+    if not isinstance(source, KeepsText):
+        return None
     kind = format_of(destination, format).kind
-    if not isinstance(source, KeepsText) or kind not in ("csv", "tsv"):
+    if kind not in ("csv", "tsv"):
         return None
     form = source.text_form()
     tabs = form.delimiter == "\t" and ".tsv" not in PurePath(source.name.lower()).suffixes
@@ -244,96 +317,6 @@ def _rename_without_replacing(path: Path, destination: str) -> None:
         os.rename(path, destination)
         return
     removed(path)
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """The rows of a release with their owners, until it was verified; they get no name."""
-
-    rows: Staged
-    folder: PrivateFolder | None = None
-
-    def engine(self) -> Engine:
-        """Reads them."""
-        return self.rows.engine()
-
-    def discard(self) -> None:
-        """Remove them."""
-        self.rows.discard()
-        if self.folder is not None:
-            self.folder.close()
-
-
-class Target(Protocol):
-    """Where a release goes inside the database: first under a temporary name, then its own."""
-
-    def fill(self, session: Session, statement: sql.Node) -> None:
-        """Write the rows of a statement under the temporary name."""
-
-    def fill_rows(
-        self, schema: pa.Schema, written: Container[str], batches: Iterable[pa.RecordBatch]
-    ) -> None:
-        """Write rows that come from here; what was not written keeps the type it has there."""
-
-    def engine(self) -> Engine:
-        """Reads what was written, under whichever name it has now."""
-
-    def publish(self, *, force: bool) -> None:
-        """Rename in one atomic step; refuse to replace without `force`."""
-
-    def remove(self) -> None:
-        """Remove what has the temporary name, if anything."""
-
-
-class TargetStaged:
-    """A release in the database that does not have its final name yet (see `Staged`)."""
-
-    def __init__(self, target: Target, destination: str, fill: Callable[[], None]) -> None:
-        self.destination = destination
-        self.formulas: int | None = None
-        self.order: npt.NDArray[np.uint32] | None = None
-        self.beside: Beside | None = None
-        self.target = target
-        self._waits = True
-        self._engine: Engine | None = None
-        try:
-            fill()
-        except BaseException:
-            with suppress(SfumatoError):
-                target.remove()
-            raise
-
-    def engine(self) -> Engine:
-        """Reads back what was written."""
-        if self._engine is None:
-            self._engine = self.target.engine()
-        return self._engine
-
-    def commit(self, *, force: bool = False) -> None:
-        """Give it its final name in one atomic step; refuses to replace without `force`."""
-        if self._waits:
-            self.rest()
-            self.target.publish(force=force)
-            self.settled()
-
-    def discard(self) -> None:
-        """Remove it; after `commit` there is nothing to remove."""
-        if self.beside is not None:
-            self.beside.discard()
-        self.rest()
-        if self._waits:
-            self.target.remove()
-            self.settled()
-
-    def rest(self) -> None:
-        """Close what reads it, which would keep it from being renamed."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def settled(self) -> None:
-        """Whoever gave it its name, or removed it, says so: nothing is left to be done."""
-        self._waits = False
 
 
 _BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 30
@@ -394,11 +377,14 @@ class WrittenFile:
                     yield batch.slice(start, rows)
         except (pa.ArrowException, OSError):
             # Arrow's own words may quote cells, so they are not passed on.
-            raise EngineError(
-                "what was written cannot be read back",
-                where=self.name,
-                remedy="Check the disk; this is not about the content of the table.",
-            ) from None
+            raise self._unreadable() from None
+
+    def _unreadable(self) -> EngineError:
+        return EngineError(
+            "what was written cannot be read back",
+            where=self.name,
+            remedy="Check the disk; this is not about the content of the table.",
+        )
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them: Parquet directly, the others after one reading."""
@@ -461,8 +447,8 @@ class WrittenFile:
                         given = seen
                         yield fresh
                 return
-            except pa.ArrowInvalid as error:
-                if "straddling" not in str(error) or block >= _LARGEST_BLOCK:
+            except pa.ArrowInvalid:  # perhaps a line that is longer than a block
+                if block >= _LARGEST_BLOCK:
                     raise
                 block *= 8
 
@@ -471,35 +457,41 @@ class WrittenFile:
 
         head = header_line(self.arrow_schema.names, self.form.delimiter)
         null = ONE_COLUMN_NULL if len(self.arrow_schema) == 1 else ""
-        with pa.input_stream(str(self.path), compression=self.format.compression) as stream:
-            if self.form.encoding != "utf-8":
-                stream = pa.transcoding_input_stream(stream, self.form.encoding, "utf-8")
+        with self._decoded() as stream:
+            begins = stream.read(len(head) + 1)
+        if begins[: len(head) - 1] != head[:-1]:
+            raise self._unreadable()
+        if len(begins) <= len(head):  # no rows
+            return
+        with self._decoded() as stream:
             # The line end stays: it reads as a blank line, and keeps a byte order mark in the first
             # cell from being taken for the file's.
-            if stream.read(len(head) - 1) != head[:-1]:
-                raise pa.ArrowInvalid("the header is not the one that was written")
-            try:
-                reader = csv.open_csv(
-                    stream,
-                    csv.ReadOptions(column_names=self.arrow_schema.names, block_size=block),
-                    csv.ParseOptions(
-                        delimiter=self.form.delimiter, quote_char='"', double_quote=True,
-                        escape_char=False, newlines_in_values=True, ignore_empty_lines=True,
-                    ),
-                    csv.ConvertOptions(
-                        column_types=dict.fromkeys(self.arrow_schema.names, pa.string()),
-                        null_values=[null], strings_can_be_null=True,
-                        quoted_strings_can_be_null=False,
-                    ),
-                )  # fmt: skip
-            except pa.ArrowInvalid as error:
-                if "Empty CSV file" in str(error):  # a header and no rows
-                    return
-                raise
+            stream.read(len(head) - 1)
+            reader = csv.open_csv(
+                stream,
+                csv.ReadOptions(column_names=self.arrow_schema.names, block_size=block),
+                csv.ParseOptions(
+                    delimiter=self.form.delimiter, quote_char='"', double_quote=True,
+                    escape_char=False, newlines_in_values=True, ignore_empty_lines=True,
+                ),
+                csv.ConvertOptions(
+                    column_types=dict.fromkeys(self.arrow_schema.names, pa.string()),
+                    null_values=[null], strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )  # fmt: skip
             fields = [self.arrow_schema.field(name) for name in names]
             for batch in reader:
                 arrays = [self._values(batch.column(f.name), f) for f in fields]
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    @contextmanager
+    def _decoded(self) -> Iterator[pa.NativeFile]:
+        """The text of the file as UTF-8."""
+        with pa.input_stream(str(self.path), compression=self.format.compression) as stream:
+            if self.form.encoding != "utf-8":
+                stream = pa.transcoding_input_stream(stream, self.form.encoding, "utf-8")
+            yield stream
 
     def _values(self, cells: pa.Array, field: pa.Field) -> pa.Array:
         """Cells of a text file as values."""

@@ -1,9 +1,10 @@
-"""Every statement Sfumato sends to a database, built from syntax nodes.
+"""The language in which databases are asked, and the longer questions.
 
-One function a question; each returns an expression that `text` writes in the dialect of its rows.
-Nothing is pasted into strings. Columns are addressed by position (``c0``, ``c1``, …), so reserved
-words, quotes, dots and names that differ in case only cannot confuse any engine; the user's own
-names appear only where a release is written, quoted.
+A statement is SQL in which words in capitals stand for syntax nodes (`select`), so that nothing is
+pasted into strings; `text` writes it in the dialect of its rows. Short ones stand where they are
+asked (`SQLEngine`). Columns are addressed by position (``c0``, ``c1``, …), so reserved words,
+quotes, dots and names that differ in case only cannot confuse any engine; the user's own names
+appear only where a release is written, quoted.
 
 Values compare as everywhere in Sfumato: null equals null, -0.0 is 0.0, NaN is one value, and text
 is compared byte for byte whatever collation the database would use.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -24,35 +26,38 @@ from sfumato.engines.protocol import BLANKS, SPELLINGS, Column, Kind
 from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.engines.recoding import Parting
 
 __all__ = [
-    "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",
-    "all_rows", "at_positions", "at_random", "beside", "bucket", "class_sizes", "classes",
-    "classes_in_parts", "collisions", "count_rows", "counted", "different", "differing", "dropped",
-    "entries",
-    "field", "fingerprint", "in_parts", "matched", "named", "new_table", "no_rows",
-    "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "piece", "present",
-    "quoted", "recoded", "renamed", "row_count", "row_number", "several_class_sizes",
-    "sorted_by_part",
-    "table", "table_of", "text", "with_text",
+    "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "all_of",
+    "all_rows", "beside", "bucket", "by_class", "call", "class_sizes", "classes_in_parts", "close",
+    "collisions", "count_rows", "entries", "field", "filled", "holders", "in_parts", "matched",
+    "named", "nothing_of", "pairing", "parsed_name", "parsed_query", "part_counts", "part_of",
+    "person_sizes", "quoted", "recoded", "row_number", "select", "sorted_by_part", "table", "text",
+    "values_together",
 ]  # fmt: skip
 
-Node = exp.Expression
+Node = exp.Expr
+ORIGIN = "origin"
+POSITION = "position"
+PART = "part"
+TUPLE = "tuple"
 
 
 class Dialect:
     """How one database, by SQLGlot's name for it, writes what databases write differently."""
+
+    counts_together = False
+    """Whether the values of several columns are counted in one pass for less than one by one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def comparable(self, cell: Node, kind: Kind) -> Node:
         """A cell in the form in which equal values are equal; floats lose the sign of zero."""
-        if kind != "float":
-            return cell
-        zero = exp.Literal.number(0)
-        return exp.Case().when(exp.EQ(this=cell, expression=zero), zero.copy()).else_(cell.copy())
+        return exp.Case().when(cell.eq(0), exp.convert(0)).else_(cell) if kind == "float" else cell
 
     def relation(self, source: Node, names: Sequence[str]) -> Node:
         """A table or query under the alias `ORIGIN`, its columns renamed in their order."""
@@ -67,7 +72,7 @@ class Dialect:
 
     def random(self, seed: int) -> Node:
         """A random number for each row; a session makes it repeatable where the text cannot."""
-        return exp.Anonymous(this="RANDOM")
+        return call("RANDOM")
 
     def class_hash(self, keys: Sequence[Node]) -> Node | None:
         """A number that equal keys share, not negative; None if there is none."""
@@ -77,17 +82,13 @@ class Dialect:
         """How many bytes a text has, or characters where bytes are not told."""
         return exp.Length(this=cell)
 
-    counts_together = False
-    """Whether the values of several columns are counted in one pass for less than one by one."""
-
     def once(self, statement: exp.Select) -> exp.Select:
         """A statement whose cells are computed once, however often another one names them."""
         return statement
 
     def rewritten(self, cell: Node, pattern: str, by: str) -> Node:
         """A text in which every match of a pattern is replaced; ``\\1`` is its first group."""
-        words = [exp.Literal.string(word) for word in (pattern, by, "g")]
-        return exp.Anonymous(this="REGEXP_REPLACE", expressions=[cell, *words])
+        return call("REGEXP_REPLACE", cell, pattern, by, "g")
 
     def hexadecimal(self, cell: Node) -> Node:
         """Bytes as hexadecimal digits."""
@@ -96,67 +97,17 @@ class Dialect:
     def row_hash(self, cells: Sequence[Node], columns: Sequence[Column]) -> Node:
         """What `hash_numbers` makes numbers of: the MD5 of cells as a text that no others have."""
         written = [_written(*pair, self) for pair in zip(cells, columns, strict=True)]
-        return exp.MD5(this=_piped(written) if written else exp.Literal.string(""))
+        return exp.MD5(this=_piped(written) if written else exp.convert(""))
 
     def hash_numbers(self, hashed: Node) -> list[Node]:
         """The numbers, all of the same size, that a hash consists of."""
-        return [self.hex_number(piece(hashed.copy(), start, 8)) for start in (1, 9, 17, 25)]
+        starts = [exp.convert(start) for start in (1, 9, 17, 25)]
+        pieces = [exp.Substring(this=hashed, start=one, length=exp.convert(8)) for one in starts]
+        return [self.hex_number(piece) for piece in pieces]
 
     def hex_number(self, digits: Node) -> Node:
         """Eight hexadecimal digits as a number."""
         raise NotImplementedError(f"{self.name} sums no row hashes")
-
-
-def text(statement: Node, dialect: Dialect) -> str:
-    """A statement as the engine reads it."""
-    return statement.sql(dialect=dialect.name, comments=False, copy=False)  # writing changes none
-
-
-def table(name: str, schema: str | None = None) -> exp.Table:
-    """A table by name, quoted."""
-    return exp.Table(this=quoted(name), db=quoted(schema) if schema is not None else None)
-
-
-def quoted(name: str) -> exp.Identifier:
-    """A name that no engine folds or takes for a reserved word."""
-    return exp.to_identifier(name, quoted=True)
-
-
-def piece(cell: Node, start: int, length: int) -> Node:
-    """Some of the letters or bits of a cell; the first one has the number 1."""
-    return exp.Substring(
-        this=cell, start=exp.Literal.number(start), length=exp.Literal.number(length)
-    )
-
-
-def field(name: str, relation: str | None = None) -> exp.Column:
-    """A column of a relation."""
-    return exp.Column(this=quoted(name), table=None if relation is None else quoted(relation))
-
-
-def named(node: Node, name: str) -> Node:
-    """An output column under a name."""
-    return exp.Alias(this=node, alias=quoted(name))
-
-
-def count_rows() -> Node:
-    """How many rows a group has."""
-    return exp.Count(this=exp.Star())
-
-
-def row_number(partition: Sequence[Node], order: Sequence[Node]) -> Node:
-    """The number of a row, from 0, within its partition."""
-    ordered = [exp.Ordered(this=node, nulls_first=False) for node in order]
-    window = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=list(partition),
-        order=exp.Order(expressions=ordered) if ordered else None,
-    )
-    return exp.Sub(this=window, expression=exp.Literal.number(1))
-
-
-ORIGIN = "origin"
-POSITION = "position"
 
 
 @dataclass(frozen=True)
@@ -201,6 +152,10 @@ class Rows:
         """Kind of a column's values."""
         return self.columns[self.at(name)].kind
 
+    def stored(self, name: str) -> pa.DataType:
+        """The type in which the database holds a column."""
+        return self.columns[self.at(name)].type
+
     def cell(self, name: str) -> Node:
         """A column's cell as it is stored."""
         return field(f"c{self.at(name)}", ORIGIN)
@@ -213,22 +168,129 @@ class Rows:
         """The comparable cells of some columns."""
         return [self.key(name) for name in names]
 
+    def named_keys(self, names: Sequence[str]) -> list[Node]:
+        """The same, under their positional names."""
+        return [named(self.key(name), f"c{self.at(name)}") for name in names]
+
     def cells(self, names: Sequence[str]) -> list[Node]:
         """Some columns' cells as they are stored, under their positional names."""
         return [named(self.cell(name), f"c{self.at(name)}") for name in names]
+
+    def own(self, names: Sequence[str]) -> list[Node]:
+        """The same, under the names that users know."""
+        return [named(self.cell(name), name) for name in names]
+
+    def published(self, name: str) -> Node:
+        """A kept cell; the sign of a zero would tell rows apart that are equal."""
+        cell = self.cell(name)
+        if self.kind(name) != "float":
+            return cell
+        return exp.Case().when(cell.eq(0), exp.Abs(this=cell)).else_(cell)
+
+    def hash(self) -> Node:
+        """What numbers that identify a row are made of (`Dialect.hash_numbers`)."""
+        return self.dialect.row_hash(self.keys(self.names), self.columns)
+
+    def nulls(self, name: str) -> Node:
+        """How many cells of a column are null."""
+        return count_rows() - exp.Count(this=self.cell(name))
 
     def numbered(self, names: Sequence[str]) -> exp.Select:
         """Some columns and the position of each row, for engines whose rows have an order.
 
         An empty window numbers rows in that order.
         """
-        position = named(row_number([], []), POSITION)
-        return exp.select(*self.cells(names), position).from_(self.relation())
+        numbers = [*self.cells(names), named(row_number([], []), POSITION)]
+        return select("SELECT CELLS FROM ORIGIN", self, CELLS=numbers)
 
     @property
     def names(self) -> tuple[str, ...]:
         """All column names."""
         return tuple(column.name for column in self.columns)
+
+
+def text(statement: Node, dialect: Dialect) -> str:
+    """A statement as the engine reads it."""
+    return statement.sql(dialect=dialect.name, comments=False, copy=False)  # writing changes none
+
+
+@lru_cache(maxsize=256)
+def _parsed(template: str) -> Node:
+    """A template with all names of tables and columns quoted."""
+    found: Node = sqlglot.parse_one(template, read="postgres")
+    for name in found.find_all(exp.Identifier):
+        name.set("quoted", not isinstance(name.parent, exp.Copy))
+    return found
+
+
+def filled(template: str, **given: Node | Sequence[Node]) -> Node:
+    """A statement whose words in capitals stand for nodes, or for several in a row.
+
+    A query takes the place of a table that has an alias there.
+
+    Examples
+    --------
+    >>> text(filled("DROP TABLE OLD", OLD=table("select")), Dialect("duckdb"))
+    'DROP TABLE "select"'
+    """
+    statement = _parsed(template).copy()
+    for node in [*statement.find_all(exp.Column, exp.Table)]:
+        if node.name in given:
+            what = given[node.name]
+            if isinstance(what, exp.Select | exp.SetOperation) and node.alias:
+                what = what.subquery(quoted(node.alias))
+            node.replace(what)
+    return statement
+
+
+def select(template: str, rows: Rows | None = None, **given: Node | Sequence[Node]) -> exp.Select:
+    """The same for a question, about the rows of which it speaks as ``ORIGIN``."""
+    if rows is not None:
+        given["ORIGIN"] = rows.relation()
+    found = filled(template, **given)
+    assert isinstance(found, exp.Select)
+    return found
+
+
+def table(name: str, schema: str | None = None) -> exp.Table:
+    """A table by name, quoted."""
+    return exp.Table(this=quoted(name), db=quoted(schema) if schema is not None else None)
+
+
+def quoted(name: str) -> exp.Identifier:
+    """A name that no engine folds or takes for a reserved word."""
+    return exp.to_identifier(name, quoted=True)
+
+
+def field(name: str, relation: str | None = None) -> exp.Column:
+    """A column of a relation."""
+    return exp.Column(this=quoted(name), table=None if relation is None else quoted(relation))
+
+
+def named(node: Node, name: str) -> Node:
+    """An output column under a name."""
+    return exp.Alias(this=node, alias=quoted(name))
+
+
+def call(name: str, *arguments: Node | str | int) -> Node:
+    """A function that SQLGlot need not know."""
+    return exp.Anonymous(this=name, expressions=[exp.convert(one, copy=True) for one in arguments])
+
+
+def count_rows() -> Node:
+    """How many rows a group has."""
+    return exp.Count(this=exp.Star())
+
+
+def row_number(partition: Sequence[Node], order: Sequence[Node]) -> Node:
+    """The number of a row, from 0, within its partition."""
+    ordered = exp.Order(expressions=_ascending(order)) if order else None
+    return exp.Window(this=exp.RowNumber(), partition_by=list(partition), order=ordered) - 1
+
+
+def _ascending(keys: Iterable[Node]) -> list[Node]:
+    """What to sort by: nothing comes last, wherever the database would put it."""
+    return [exp.Ordered(this=key, nulls_first=False) for key in keys]
 
 
 def parsed_query(query: str, dialect: Dialect, where: str) -> Node:
@@ -266,30 +328,6 @@ def parsed_name(name: str, dialect: Dialect, where: str) -> tuple[str, ...]:
     return parts
 
 
-def row_count(rows: Rows) -> Node:
-    """Number of rows."""
-    return exp.select(named(count_rows(), "rows")).from_(rows.relation())
-
-
-def null_counts(rows: Rows, names: Sequence[str]) -> Node:
-    """How many cells of each column are null, in one pass."""
-    counts = [
-        named(exp.Sub(this=count_rows(), expression=exp.Count(this=rows.cell(name))), f"n{at}")
-        for at, name in enumerate(names)
-    ]
-    return exp.select(*counts).from_(rows.relation())
-
-
-def text_bytes(rows: Rows, names: Sequence[str]) -> Node:
-    """How long all cells of each text column are together, in one pass."""
-    texts = (exp.cast(rows.cell(name), "text") for name in names)
-    sums = [
-        named(exp.cast(exp.Sum(this=rows.dialect.length(text)), "bigint"), f"n{at}")
-        for at, text in enumerate(texts)
-    ]
-    return exp.select(*sums).from_(rows.relation())
-
-
 def beside(
     rows: Rows, names: Sequence[str], name: str, column: str, there: Rows, key: str, value: str
 ) -> Node:
@@ -298,63 +336,37 @@ def beside(
     Null where it is no key there. Keys are compared as text.
     """
     keys, values = (exp.cast(there.cell(one), "text") for one in (key, value))
-    known = (
-        exp.select(named(keys, "key"), named(exp.Min(this=values), "value"))
-        .from_(there.relation())
-        .where(exp.Not(this=there.cell(key).is_(exp.null())))
-        .group_by(keys.copy())
-    )
-    cell = rows.dialect.comparable(exp.cast(rows.cell(column), "text"), "text")
-    same = exp.EQ(this=cell, expression=rows.dialect.comparable(field("key", "known"), "text"))
-    return (
-        exp.select(*(named(rows.cell(one), one) for one in names))
-        .select(named(field("value", "known"), name))
-        .from_(rows.relation())
-        .join(known.subquery(quoted("known")), on=same, join_type="left")
+    known = select(
+        "SELECT K AS key, MIN(V) AS value FROM ORIGIN WHERE NOT CELL IS NULL GROUP BY K",
+        there, K=keys, V=values, CELL=there.cell(key),
+    )  # fmt: skip
+    return select(
+        "SELECT CELLS FROM ORIGIN LEFT JOIN KNOWN AS known ON CELL = K",
+        rows,
+        CELLS=[*rows.own(names), named(field("value", "known"), name)],
+        KNOWN=known,
+        CELL=rows.dialect.comparable(exp.cast(rows.cell(column), "text"), "text"),
+        K=rows.dialect.comparable(field("key", "known"), "text"),
     )
 
 
-def with_text(rows: Rows, names: Sequence[str], name: str, column: str) -> Node:
-    """Some columns, and one more: the cells of one of them as text."""
-    cells = [named(rows.cell(one), one) for one in names]
-    cells.append(named(exp.cast(rows.cell(column), "text"), name))
-    return exp.select(*cells).from_(rows.relation())
-
-
-def present(rows: Rows, names: Sequence[str], column: str) -> Node:
-    """Some columns of the rows in which a cell is not null."""
-    cells = [named(rows.cell(one), one) for one in names]
-    some = exp.Not(this=rows.cell(column).is_(exp.null()))
-    return exp.select(*cells).from_(rows.relation()).where(some)
-
-
-def differing(rows: Rows, one: str, other: str) -> Node:
-    """How many rows differ in two columns, neither of them being null."""
-    differ = exp.NEQ(this=rows.key(one), expression=rows.key(other))
-    return exp.select(named(count_rows(), "rows")).from_(rows.relation()).where(differ)
-
-
-def ends(rows: Rows, name: str) -> Node:
-    """The smallest and the largest value of a column, and how many cells are null."""
-    nulls = exp.Sub(this=count_rows(), expression=exp.Count(this=rows.cell(name)))
-    figures = (exp.Min(this=rows.key(name)), exp.Max(this=rows.key(name)), nulls)
-    return exp.select(*figures).from_(rows.relation())
-
-
-def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1) -> Node:
+def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1) -> exp.Select:
     """Histogram of class sizes: a group-by over a group-by.
 
     With several `parts`, of the classes whose hash leaves the remainder `part`.
     """
-    sized = exp.select(named(count_rows(), "size")).from_(rows.relation())
+    sized = select("SELECT COUNT(*) AS size FROM ORIGIN", rows)
     if parts > 1:
-        remainder = bucket(rows, names, parts)
-        sized = sized.where(exp.EQ(this=remainder, expression=exp.Literal.number(part)))
-    return (
-        exp.select(field("size"), named(count_rows(), "classes"))
-        .from_(_by_class(sized, rows, names).subquery(quoted("sized")))
-        .group_by(field("size"))
+        sized = sized.where(bucket(rows, names, parts).eq(part))
+    return select(
+        "SELECT size, COUNT(*) AS classes FROM SIZED AS sized GROUP BY size",
+        SIZED=by_class(sized, rows, names),
     )
+
+
+def by_class(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select:
+    """One output row a class; no columns make one class, unless there are no rows."""
+    return found.group_by(*rows.keys(names)) if names else found.having(count_rows() > 0)
 
 
 def values_together(
@@ -364,69 +376,43 @@ def values_together(
     not told, a bit each, then the columns, then the count."""
     cells = [named(key, f"k{at}") for at, key in enumerate(rows.keys(names))]
     keys = {name: field(f"k{at}") for at, name in enumerate(names)}
-    chosen = [exp.Tuple(expressions=[keys[name].copy() for name in one]) for one in sets]
-    told = exp.Anonymous(this="GROUPING", expressions=list(keys.values()))
-    found = exp.select(told, *(key.copy() for key in keys.values()), count_rows())
-    found = found.from_(exp.select(*cells).from_(rows.relation()).subquery(quoted("cells")))
-    found.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=chosen)]))
-    return found.limit(limit)
+    return select(
+        "SELECT GROUPING(KEYS), KEYS, COUNT(*) FROM CELLS AS cells GROUP BY GROUPING SETS (SETS_)",
+        KEYS=list(keys.values()),
+        CELLS=select("SELECT CELLS FROM ORIGIN", rows, CELLS=cells),
+        SETS_=[exp.Tuple(expressions=[keys[name] for name in one]) for one in sets],
+    ).limit(limit)
 
 
-def several_class_sizes(rows: Rows, sets: Sequence[Sequence[str]]) -> Node:
-    """Histograms of the class sizes of several column sets; the number of the set comes first."""
-    asked = [
-        exp.select(named(exp.Literal.number(at), "nth"), field("size"), field("classes")).from_(
-            class_sizes(rows, names).subquery(quoted(f"set{at}"))  # type: ignore[attr-defined]
-        )
-        for at, names in enumerate(sets)
-    ]
-    return _all_of(asked)
-
-
-def _all_of(statements: Sequence[exp.Select]) -> Node:
+def all_of(statements: Sequence[exp.Select]) -> exp.Query:
     """The rows of several statements, in one."""
-    whole: Node = statements[0]
+    found: exp.Query = statements[0]
     for one in statements[1:]:
-        whole = exp.Union(this=whole, expression=one, distinct=False)
-    return whole
+        found = exp.Union(this=found, expression=one, distinct=False)
+    return found
 
 
-def person_sizes(rows: Rows, names: Sequence[str], person: str) -> Node:
+def person_sizes(rows: Rows, names: Sequence[str], person: str) -> exp.Select:
     """How many classes hold so many different persons, and how many persons are in those alone.
 
     The last figure counts one person of each class, so that it is right for classes of one.
     """
     cells = [named(key, f"k{at}") for at, key in enumerate(rows.keys(names))]
-    pairs = exp.select(*cells, named(rows.key(person), "who")).from_(rows.relation())
-    pairs = _by_class(pairs, rows, [*names, person])
-    held = exp.select(named(count_rows(), "size"), named(exp.Min(this=field("who")), "who"))
-    held = held.from_(pairs.subquery(quoted("pairs")))
+    pairs = select("SELECT KEYS, WHO AS who FROM ORIGIN", rows, KEYS=cells, WHO=rows.key(person))
+    pairs = by_class(pairs, rows, [*names, person])
+    held = select("SELECT COUNT(*) AS size, MIN(who) AS who FROM PAIRS AS pairs", PAIRS=pairs)
     if names:
         held = held.group_by(*(field(f"k{at}") for at in range(len(names))))
-    people = exp.Count(this=exp.Distinct(expressions=[field("who")]))
-    return (
-        exp.select(field("size"), named(count_rows(), "classes"), named(people, "persons"))
-        .from_(held.subquery(quoted("held")))
-        .group_by(field("size"))
+    return select(
+        "SELECT size, COUNT(*) AS classes, COUNT(DISTINCT who) AS persons "
+        "FROM HELD AS held GROUP BY size",
+        HELD=held,
     )
 
 
-def different(rows: Rows, name: str) -> Node:
-    """The different values of a column, null left out."""
-    found = exp.select(named(rows.key(name), "c0")).distinct().from_(rows.relation())
-    return found.where(exp.Not(this=rows.cell(name).is_(exp.null())))
-
-
-def _close(rows: Rows, name: str) -> Node:
+def close(rows: Rows, name: str) -> Node:
     """A text in small letters and without blanks."""
     return exp.Lower(this=rows.dialect.rewritten(exp.cast(rows.cell(name), "text"), BLANKS, ""))
-
-
-def rows_of_words(rows: Rows, name: str, words: Iterable[str], limit: int) -> Node:
-    """Cells that are one of some words, but for case and blanks, with their rows."""
-    found = exp.select(named(rows.key(name), "c0"), named(count_rows(), "count"))
-    found = found.from_(rows.relation()).where(_close(rows, name).isin(*words))
-    return found.group_by(rows.key(name)).limit(limit)
 
 
 def pairing(
@@ -434,66 +420,47 @@ def pairing(
 ) -> Node:
     """How values of a column and persons go together: two rows of figures, and no value.
 
-    The first (``by`` is 0) counts the values, the rows of the person whom each is met with most,
-    and all rows; the second likewise the persons. Missing cells are left out, as are words for
+    The first counts the values, the rows of the person whom each is met with most, and all rows;
+    the second (``side`` is 1) likewise the persons. Missing cells are left out, as are words for
     nobody; how a text is spelled does not matter. `becomes` lists other values (``k0``, ``v0``).
     """
-    text = becomes is None and rows.kind(name) == "text"
+    dialect, text = rows.dialect, becomes is None and rows.kind(name) == "text"
     cell = rows.key(name) if becomes is None else field("v0", becomes)
-    cells = [named(_close(rows, name) if text else cell, "v"), named(rows.key(person), "w")]
-    found = rows.dialect.once(exp.select(*cells).from_(rows.relation()))
+    value = close(rows, name) if text else cell
+    template = "SELECT VALUE_ AS v, WHO AS w FROM ORIGIN"
+    found = dialect.once(select(template, rows, VALUE_=value, WHO=rows.key(person)))
     if becomes is not None:
-        alike = rows.dialect.same(rows.key(name), field("k0", becomes), rows.kind(name))
+        alike = dialect.same(rows.key(name), field("k0", becomes), rows.kind(name))
         found = found.join(table(becomes), on=alike)
     if text:
         spelled: Node = field("v")
         for pattern, by in SPELLINGS:
-            spelled = rows.dialect.rewritten(spelled, pattern, by)
-        known = exp.Not(this=field("v").isin(*words))
-        plain = exp.select(named(spelled, "v"), field("w")).from_(found.subquery(quoted("close")))
-        found = rows.dialect.once(plain.where(known))
-    keys = [named(rows.dialect.class_hash([field(n)]) or field(n), n) for n in ("v", "w")]
-    there = [exp.Not(this=field(name).is_(exp.null())) for name in ("v", "w")]
-    plain = exp.select(*keys).from_(found.subquery(quoted("spelled"))).where(*there)
-    value, who = field("v"), field("w")
-    pairs = (
-        exp.select(value, who, named(count_rows(), "n"))
-        .from_(plain.subquery(quoted("plain")))
-        .group_by(value, who)
-    )
-    sets = exp.GroupingSets(expressions=[exp.paren(value.copy()), exp.paren(who.copy())])
-    grouping = named(exp.Anonymous(this="GROUPING", expressions=[value.copy()]), "by")
-    most, held = (named(fn(this=field("n")), fn.__name__) for fn in (exp.Max, exp.Sum))
-    tops = exp.select(grouping, most, held).from_(pairs.subquery(quoted("pairs"))).group_by(sets)
-    figures = [exp.cast(exp.Sum(this=field(of)), "bigint") for of in ("Max", "Sum")]
-    return (
-        exp.select(field("by"), count_rows(), *figures)
-        .from_(tops.subquery(quoted("tops")))
-        .group_by(field("by"))
-    )
-
-
-def classes(rows: Rows, names: Sequence[str], limit: int | None = None) -> Node:
-    """The classes of a column set with their counts; one more than `limit` shows that it broke."""
-    cells = [
-        named(key, f"c{rows.at(name)}") for name, key in zip(names, rows.keys(names), strict=True)
-    ]
-    found = exp.select(*cells, named(count_rows(), "count")).from_(rows.relation())
-    found = _by_class(found, rows, names)
-    return found if limit is None else found.limit(limit + 1)
-
-
-PART = "part"
+            spelled = dialect.rewritten(spelled, pattern, by)
+        template = "SELECT SPELLED AS v, w FROM CLOSE_ AS close WHERE NOT NOBODY"
+        nobody = field("v").isin(*words)
+        found = dialect.once(select(template, SPELLED=spelled, CLOSE_=found, NOBODY=nobody))
+    v, w = (dialect.class_hash([field(n)]) or field(n) for n in ("v", "w"))
+    return select(
+        """
+        SELECT side, COUNT(*), CAST(SUM(most) AS BIGINT), CAST(SUM(held) AS BIGINT) FROM (
+            SELECT GROUPING(v) AS side, MAX(n) AS most, SUM(n) AS held FROM (
+                SELECT v, w, COUNT(*) AS n FROM (
+                    SELECT V AS v, W AS w FROM FOUND AS spelled
+                    WHERE NOT v IS NULL AND NOT w IS NULL
+                ) AS plain GROUP BY v, w
+            ) AS pairs GROUP BY GROUPING SETS ((v), (w))
+        ) AS tops GROUP BY side
+        """,
+        V=v, W=w, FOUND=found,
+    )  # fmt: skip
 
 
 def bucket(rows: Rows, names: Sequence[str], parts: int) -> Node:
     """One of so many numbers, the same for rows that agree on some columns."""
     hashed = rows.dialect.class_hash(rows.keys(names))
     if parts < 2 or not names or hashed is None:
-        return exp.Literal.number(0)
-    return exp.cast(
-        exp.paren(exp.Mod(this=exp.paren(hashed), expression=exp.Literal.number(parts))), "int"
-    )
+        return exp.convert(0)
+    return exp.cast(hashed % parts, "int")
 
 
 def part_of(rows: Rows, parting: Parting, thresholds: str) -> Node:
@@ -501,14 +468,14 @@ def part_of(rows: Rows, parting: Parting, thresholds: str) -> Node:
 
     def leads_to(at: int) -> Node:
         if at < 0:
-            return exp.Literal.number(-1 - at)
+            return exp.convert(-1 - at)
         cut = parting.cuts[at]
         values = [field(f"t{at}_{nth}", thresholds) for nth in range(len(cut.values))]
         key = rows.key(cut.column)
-        goes = key.isin(*values) if cut.among else exp.LT(this=key, expression=values[0])
+        goes = key.isin(*values) if cut.among else key < values[0]
         return exp.Case().when(goes, leads_to(cut.yes)).else_(leads_to(cut.no))
 
-    return leads_to(0) if parting.cuts else exp.Literal.number(0)
+    return exp.cast(leads_to(0) if parting.cuts else exp.convert(0), "int")
 
 
 def in_parts(
@@ -519,20 +486,22 @@ def in_parts(
     *,
     numbered: bool = False,
     text: Sequence[str] = (),
-) -> Node:
+) -> exp.Select:
     """All rows with the number of their part in front.
 
     With `numbered` the position of each row comes next; columns in `text` travel as text.
     """
     needed = [name for name in rows.names if name in names or name in parting.columns]
-    part = named(exp.cast(part_of(rows, parting, thresholds), "int"), PART)
-    cells: list[Node] = []
+    cells: list[Node] = [field(POSITION, ORIGIN)] if numbered else []
     for name in names:
-        cell = _as_published(rows, name)
+        cell = rows.published(name)
         cells.append(named(exp.cast(cell, "text") if name in text else cell, f"c{rows.at(name)}"))
-    position: list[Node] = [field(POSITION, ORIGIN)] if numbered else []
-    source = rows.numbered(needed).subquery(quoted(ORIGIN)) if numbered else rows.relation()
-    found = exp.select(part, *position, *cells).from_(source)
+    found = select(
+        "SELECT PART AS part, CELLS FROM SOURCE AS origin",
+        PART=part_of(rows, parting, thresholds),
+        CELLS=cells,
+        SOURCE=rows.numbered(needed) if numbered else rows.relation(),
+    )
     return found.join(table(thresholds), join_type="cross") if parting.cuts else found
 
 
@@ -544,16 +513,14 @@ def part_counts(
     person: str | None = None,
 ) -> Node:
     """How many rows each part has, or persons, for each combination of some columns."""
-    part = exp.cast(part_of(rows, parting, thresholds), "int")
-    keys = rows.keys(names)
-    cells = [named(key, f"c{rows.at(name)}") for name, key in zip(names, keys, strict=True)]
+    part, keys = part_of(rows, parting, thresholds), rows.keys(names)
+    cells = [named(part, PART), *rows.named_keys(names)]
     if person is not None:
-        found = exp.select(named(part, PART), *cells, named(rows.key(person), "who"))
-        found = found.group_by(part.copy(), *(key.copy() for key in keys), rows.key(person))
-    else:
-        found = exp.select(named(part, PART), *cells, named(count_rows(), "count"))
-        found = found.group_by(part.copy(), *keys) if parting.cuts or keys else found
-    found = found.from_(rows.relation())
+        keys.append(rows.key(person))
+    cells.append(named(count_rows(), "count") if person is None else named(keys[-1], "who"))
+    found = select("SELECT CELLS FROM ORIGIN", rows, CELLS=cells)
+    if parting.cuts or keys:
+        found = found.group_by(part, *keys)
     if parting.cuts:
         found = found.join(table(thresholds), join_type="cross")
     return found if person is None else _times(found, [PART, *(f"c{rows.at(n)}" for n in names)])
@@ -561,19 +528,19 @@ def part_counts(
 
 def holders(rows: Rows, name: str, person: str, wanted: str | None = None) -> Node:
     """How many persons hold each value of a column, or each that a relation lists as `k0`."""
-    key, who = rows.key(name), rows.key(person)
-    pairs = exp.select(named(key, f"c{rows.at(name)}"), named(who, "who")).from_(rows.relation())
+    key, cells = rows.key(name), rows.named_keys([name])
+    template = "SELECT KEY, WHO AS who FROM ORIGIN GROUP BY VALUE_, WHO"
+    pairs = select(template, rows, KEY=cells, VALUE_=key, WHO=rows.key(person))
     if wanted is not None:
-        alike = rows.dialect.same(key.copy(), field("k0", wanted), rows.kind(name))
+        alike = rows.dialect.same(key, field("k0", wanted), rows.kind(name))
         pairs = pairs.join(table(wanted), on=alike)
-    return _times(pairs.group_by(key.copy(), who.copy()), [f"c{rows.at(name)}"])
+    return _times(pairs, [f"c{rows.at(name)}"])
 
 
 def _times(pairs: exp.Select, by: Sequence[str]) -> Node:
     """How many different pairs there are for each combination of some of their columns."""
-    shown = [field(name) for name in by]
-    found = exp.select(*shown, named(count_rows(), "count")).from_(pairs.subquery(quoted("pairs")))
-    return found.group_by(*(cell.copy() for cell in shown))
+    template = "SELECT BY_, COUNT(*) AS count FROM PAIRS AS pairs GROUP BY BY_"
+    return select(template, BY_=[field(name) for name in by], PAIRS=pairs)
 
 
 def classes_in_parts(
@@ -590,47 +557,37 @@ def classes_in_parts(
     Not `grouped`, every row comes as a class of one. Of all columns, they come on request with the
     numbers that the hash of each of their rows consists of.
     """
-    part = bucket(rows, by, parts)
-    keys = rows.keys(names)
-    cells = [named(key, f"c{rows.at(name)}") for name, key in zip(names, keys, strict=True)]
-    count = count_rows() if grouped else exp.Literal.number(1)
-    found = exp.select(named(part, PART), *cells, named(count, "count")).from_(rows.relation())
-    if hashed:
-        numbers = rows.dialect.hash_numbers(_row_hash(rows))
-        found = found.select(*(named(one, f"hash{at}") for at, one in enumerate(numbers)))
-    return found.group_by(*keys) if grouped else found
+    count = count_rows() if grouped else exp.convert(1)
+    numbers = rows.dialect.hash_numbers(rows.hash()) if hashed else []
+    found = select(
+        "SELECT PART AS part, KEYS, COUNT_ AS count, NUMBERS FROM ORIGIN",
+        rows,
+        PART=bucket(rows, by, parts),
+        KEYS=rows.named_keys(names),
+        COUNT_=count,
+        NUMBERS=[named(one, f"hash{at}") for at, one in enumerate(numbers)],
+    )
+    return found.group_by(*rows.keys(names)) if grouped else found
 
 
-def sorted_by_part(statement: Node) -> Node:
+def sorted_by_part(statement: exp.Select) -> Node:
     """The same, the rows of a part one after the other."""
-    assert isinstance(statement, exp.Select)
     return statement.order_by(field(PART))
 
 
-def counted(statement: Node) -> Node:
-    """How many rows a statement gives."""
-    assert isinstance(statement, exp.Select)
-    return exp.select(named(count_rows(), "rows")).from_(statement.subquery(quoted("counted")))
-
-
-def added_up(statement: Node, by: str, what: str) -> Node:
-    """The sums of one column of what a statement gives, for each value of another."""
-    assert isinstance(statement, exp.Select)
-    total = named(exp.cast(exp.Sum(this=field(what)), "bigint"), what)
-    added = exp.select(field(by), total).from_(statement.subquery(quoted("added")))
-    return added.group_by(field(by))
-
-
-def nothing_of(rows: Rows, names: Sequence[str], types: Map[str, str]) -> Node:
+def nothing_of(
+    rows: Rows | None, names: Sequence[str], types: Map[str, str], dialect: Dialect
+) -> Node:
     """No rows of some columns, in the types the database has unless others are named."""
-    cells = [
-        exp.cast(exp.null(), exp.DataType.build(types[name], dialect=rows.dialect.name))
-        if name in types
-        else rows.cell(name)
-        for name in names
-    ]
-    shown = [named(cell, name) for cell, name in zip(cells, names, strict=True)]
-    return exp.select(*shown).from_(rows.relation()).where(exp.false())
+
+    def cell(name: str) -> Node:
+        if rows is not None and name not in types:
+            return rows.cell(name)
+        return exp.cast(exp.null(), exp.DataType.build(types[name], dialect=dialect.name))
+
+    cells = [named(cell(name), name) for name in names]
+    source = "" if rows is None else " FROM ORIGIN"
+    return select(f"SELECT CELLS{source} WHERE FALSE", rows, CELLS=cells)
 
 
 def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], limit: int) -> Node:
@@ -638,142 +595,52 @@ def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], 
 
     Of each class come the number of its set and, for each of `names`, whether its rows differ.
     """
+    shown = [field(f"d{nth}") for nth in range(len(names))]
     asked: list[exp.Select] = []
     for at, chosen in enumerate(sets):
         flags = [
             named(exp.false() if n in chosen else _varies(rows, n), f"d{nth}")
             for nth, n in enumerate(names)
         ]
-        inside = exp.select(*flags, named(count_rows(), "size")).from_(rows.relation())
-        if chosen:
-            inside = inside.group_by(*rows.keys(chosen))
-        inside = inside.having(exp.GT(this=count_rows(), expression=exp.Literal.number(1)))
-        shown = [field(f"d{nth}") for nth in range(len(names))]
-        some = exp.select(named(exp.Literal.number(at), "nth"), *shown)
-        some = some.from_(inside.subquery(quoted("classes"))).where(exp.or_(*shown))
-        some = some.order_by(field("size")).limit(limit)
-        asked.append(exp.select(exp.Star()).from_(some.subquery(quoted(f"set{at}"))))
-    return _all_of(asked)
+        template = "SELECT FLAGS, COUNT(*) AS size FROM ORIGIN HAVING COUNT(*) > 1"
+        inside = select(template, rows, FLAGS=flags)
+        some = select(
+            "SELECT NTH AS nth, SHOWN FROM CLASSES AS classes WHERE DIFFER ORDER BY size",
+            NTH=exp.convert(at),
+            SHOWN=shown,
+            CLASSES=inside.group_by(*rows.keys(chosen)) if chosen else inside,
+            DIFFER=exp.or_(*shown),
+        ).limit(limit)
+        asked.append(select("SELECT * FROM CLASSES", CLASSES=some.subquery(quoted(f"set{at}"))))
+    return all_of(asked)
 
 
 def _varies(rows: Rows, name: str) -> Node:
     """Whether the cells of a class differ in a column; some being null is a difference, too."""
-    cell = rows.cell(name)
-    key = rows.dialect.comparable(cell, rows.kind(name))
+    cell, key = rows.cell(name), rows.key(name)
     if rows.kind(name) == "boolean":
         key = exp.cast(key, "int")
     elif rows.kind(name) == "binary":
         key = rows.dialect.hexadecimal(key)
-    apart = exp.NEQ(this=exp.Min(this=key), expression=exp.Max(this=key.copy()))
-    filled = exp.Count(this=cell.copy())
-    mixed = exp.and_(
-        exp.GT(this=filled, expression=exp.Literal.number(0)),
-        exp.LT(this=filled.copy(), expression=count_rows()),
-    )
+    filled = exp.Count(this=cell)
+    mixed = exp.and_(filled > 0, filled < count_rows())
+    apart = exp.Min(this=key).neq(exp.Max(this=key))
     # Nothing is known of nulls alone, which are equal.
     return exp.Coalesce(this=exp.paren(exp.or_(apart, mixed)), expressions=[exp.false()])
 
 
-def at_positions(rows: Rows, names: Sequence[str], wanted: str) -> Node:
-    """The rows at the positions listed in the table `wanted`, in their order."""
-    return (
-        exp.select(*[field(f"c{rows.at(name)}") for name in names])
-        .from_(rows.numbered(names).subquery(quoted("numbered")))
-        .where(field(POSITION).isin(query=exp.select(field(POSITION)).from_(table(wanted))))
-        .order_by(field(POSITION))
-    )
-
-
-def at_random(
-    rows: Rows, names: Sequence[str], count: int, seed: int, below: float | None = None
-) -> Node:
-    """A uniform sample by random order, for engines whose rows have no order of their own.
-
-    Only rows for which a random number lies `below` another one are sorted, if that is given.
-    """
-    found = exp.select(*rows.cells(names)).from_(rows.relation())
-    if below is not None:
-        drawn = rows.dialect.random(~seed)  # another than what they are sorted by
-        found = found.where(exp.LT(this=drawn, expression=exp.Literal.number(below)))
-    return found.order_by(rows.dialect.random(seed)).limit(count)
-
-
-def all_rows(rows: Rows, names: Sequence[str]) -> Node:
-    """Some columns of all rows."""
-    return exp.select(*rows.cells(names)).from_(rows.relation())
-
-
-def sorted_rows(rows: Rows, names: Sequence[str], sort: Sequence[str]) -> Node:
+def all_rows(rows: Rows, names: Sequence[str], sort: Sequence[str] = ()) -> exp.Select:
     """Some columns of all rows, sorted by some columns; in their own order without any."""
-    found = exp.select(*rows.cells(names)).from_(rows.relation())
+    found = select("SELECT CELLS FROM ORIGIN", rows, CELLS=rows.cells(names))
     return found.order_by(*_ascending(rows.keys(sort))) if sort else found
-
-
-def _ascending(keys: Iterable[Node]) -> list[Node]:
-    """What to sort by: nothing comes last, wherever the database would put it."""
-    return [exp.Ordered(this=key, nulls_first=False) for key in keys]
-
-
-def no_rows(source: Node) -> Node:
-    """A statement that tells the columns of a relation and nothing else."""
-    relation = source.copy()
-    relation.set("alias", exp.TableAlias(this=quoted(ORIGIN)))
-    return exp.select(exp.Star()).from_(relation).limit(0)
-
-
-def _by_class(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select:
-    """One output row a class; no columns make one class, unless there are no rows."""
-    if names:
-        return found.group_by(*rows.keys(names))
-    return found.having(exp.GT(this=count_rows(), expression=exp.Literal.number(0)))
-
-
-_MODULI = (4_294_967_291, 2_147_483_647)
-"""Primes; sums of remainders of two billion rows fit 64 bits."""
-
-
-def hash_sums(rows: Rows, names: Sequence[str]) -> Node | None:
-    """Row count and sums of hashes of some columns; None where the engine has no hash.
-
-    Whatever the order of rows, the sums are the same. They find mistakes, not forgers.
-    """
-    hashed = rows.dialect.class_hash(rows.keys(names))
-    if hashed is None:
-        return None
-    sums = []
-    for at, modulus in enumerate(_MODULI):
-        remainder = exp.Mod(this=exp.paren(hashed.copy()), expression=exp.Literal.number(modulus))
-        sums.append(named(exp.Sum(this=exp.cast(exp.paren(remainder), "bigint")), f"sum{at}"))
-    return exp.select(named(count_rows(), "rows"), *sums).from_(rows.relation())
-
-
-def fingerprint(rows: Rows) -> exp.Select:
-    """Row count and the order-free sum of row hashes, in numbers of fewer bits.
-
-    What is hashed are all cells; numbers are summed apart so that no engine's integers overflow.
-    Sums find mistakes, not forgers: whoever tries finds other rows with the same sum.
-    """
-    hashed = rows.dialect.once(exp.select(named(_row_hash(rows), "hash")).from_(rows.relation()))
-    sums = [
-        named(exp.Sum(this=number), f"sum{at}")
-        for at, number in enumerate(rows.dialect.hash_numbers(field("hash")))
-    ]
-    return exp.select(named(count_rows(), "rows"), *sums).from_(hashed.subquery(quoted("hashed")))
-
-
-def _row_hash(rows: Rows) -> Node:
-    return rows.dialect.row_hash(rows.keys(rows.names), rows.columns)
 
 
 def _written(key: Node, column: Column, dialect: Dialect) -> Node:
     """A cell as text with its length, or a mark for null; no two rows concatenate alike."""
-    binary = column.kind == "binary"
-    plain = dialect.hexadecimal(key) if binary else exp.cast(key, "text")
+    plain = dialect.hexadecimal(key) if column.kind == "binary" else exp.cast(key, "text")
     length = exp.cast(exp.Length(this=plain), "text")
-    return exp.Coalesce(
-        this=_piped([length, exp.Literal.string(":"), plain.copy()]),
-        expressions=[exp.Literal.string("-")],
-    )
+    told = _piped([length, exp.convert(":"), plain])
+    return exp.Coalesce(this=told, expressions=[exp.convert("-")])
 
 
 def _piped(parts: Sequence[Node]) -> Node:
@@ -784,29 +651,17 @@ def _piped(parts: Sequence[Node]) -> Node:
     return exp.DPipe(this=_piped(parts[:half]), expression=_piped(parts[half:]), safe=False)
 
 
-TUPLE = "tuple"
-
-
 @dataclass(frozen=True)
 class Mapping:
-    """An uploaded step of a recoding: keys ``k0``, …; ``first``, ``last``; ``keep``; ``v0``, ….
-
-    Parameters
-    ----------
-    relation
-        Where it was uploaded.
-    columns
-        Names of the columns its keys are compared with.
-    cells
-        Names of the columns its cells are written to.
-    ranged
-        Whether entries speak of ordinal ranges.
-    """
+    """An uploaded step of a recoding: keys ``k0``, …; ``first``, ``last``; ``keep``; ``v0``, …."""
 
     relation: str
     columns: tuple[str, ...]
+    """Those that its keys are compared with."""
     cells: tuple[str, ...]
+    """Those that its cells are written to."""
     ranged: bool
+    """Whether entries speak of ordinal ranges."""
 
 
 def matched(rows: Rows, mappings: Sequence[Mapping], ranged: Sequence[int] = ()) -> Node:
@@ -816,7 +671,7 @@ def matched(rows: Rows, mappings: Sequence[Mapping], ranged: Sequence[int] = ())
     columns; rows that are equal in all of them are numbered in their order.
     """
     needed = [name for name in rows.names if any(name in m.columns for m in mappings)]
-    origin = rows.numbered(rows.names if ranged else needed).subquery(quoted(ORIGIN))
+    origin = rows.numbered(rows.names if ranged else needed)
     position = field(POSITION, ORIGIN)
     if ranged:
         every = [*rows.keys(rows.names), position]
@@ -824,13 +679,11 @@ def matched(rows: Rows, mappings: Sequence[Mapping], ranged: Sequence[int] = ())
             named(row_number(rows.keys(mappings[at].columns), every), f"ordinal{at}")
             for at in ranged
         ]
-        numbered = exp.select(*rows.cells(needed), position, *ordinals).from_(origin)
-        origin = numbered.subquery(quoted(ORIGIN))
-    found = exp.select(
-        *[named(field(TUPLE, m.relation), f"t{at}") for at, m in enumerate(mappings)],
-        *[field(f"ordinal{at}", ORIGIN) for at in ranged],
-    ).from_(origin)
-    return _joined(found, rows, mappings).order_by(field(POSITION, ORIGIN))
+        cells = [*rows.cells(needed), position, *ordinals]
+        origin = select("SELECT CELLS FROM NUMBERED AS origin", CELLS=cells, NUMBERED=origin)
+    tuples = [named(field(TUPLE, m.relation), f"t{at}") for at, m in enumerate(mappings)]
+    tuples += [field(f"ordinal{at}", ORIGIN) for at in ranged]
+    return _joined(tuples, origin, rows, mappings).order_by(position)
 
 
 def entries(rows: Rows, mappings: Sequence[Mapping]) -> Node:
@@ -838,12 +691,9 @@ def entries(rows: Rows, mappings: Sequence[Mapping]) -> Node:
 
     All figures equal the row count exactly when every row matches one entry of every step.
     """
-    met = [
-        named(exp.Count(this=field("keep", m.relation)), f"met{at}")
-        for at, m in enumerate(mappings)
-    ]
-    found = exp.select(named(count_rows(), "rows"), *met).from_(_with_ordinals(rows, mappings, ()))
-    return _joined(found, rows, mappings)
+    met = [count_rows(), *(exp.Count(this=field("keep", m.relation)) for m in mappings)]
+    figures = [named(one, f"met{at}") for at, one in enumerate(met)]
+    return _joined(figures, _with_ordinals(rows, mappings, ()), rows, mappings)
 
 
 def recoded(
@@ -862,23 +712,18 @@ def recoded(
         for at, name in enumerate(mapping.cells)
     }
     kept = [name for name in rows.names if name not in drop and name not in written]
-    outputs = [*rows.names, *(name for name in written if name not in rows.names)]
-    outputs = [name for name in outputs if name not in drop]
-    cells = [
-        named(written[name] if name in written else _as_published(rows, name), name)
-        for name in outputs
-    ]
-    found = exp.select(*cells).from_(_with_ordinals(rows, mappings, kept))
-    found = _joined(found, rows, mappings)
+    outputs = [name for name in dict.fromkeys([*rows.names, *written]) if name not in drop]
+    cells = [named(written[n] if n in written else rows.published(n), n) for n in outputs]
+    found = _joined(cells, _with_ordinals(rows, mappings, kept), rows, mappings)
     for mapping in mappings:
         found = found.where(field("keep", mapping.relation))
     if sort is None:
         return found
-    shown = {name: written[name].copy() if name in written else rows.cell(name) for name in outputs}
-    return found.order_by(*_ascending(rows.dialect.comparable(shown[n], sort[n]) for n in sort))
+    shown = ((written[n] if n in written else rows.cell(n), kind) for n, kind in sort.items())
+    return found.order_by(*_ascending(rows.dialect.comparable(*pair) for pair in shown))
 
 
-def _with_ordinals(rows: Rows, mappings: Sequence[Mapping], kept: Sequence[str]) -> Node:
+def _with_ordinals(rows: Rows, mappings: Sequence[Mapping], kept: Sequence[str]) -> exp.Select:
     """The rows with their number among rows of equal keys, for each step that has ranges.
 
     The order is that of all columns: rows that tie are equal in every cell, so whichever comes
@@ -892,12 +737,15 @@ def _with_ordinals(rows: Rows, mappings: Sequence[Mapping], kept: Sequence[str])
         for at, mapping in enumerate(mappings)
         if mapping.ranged
     ]
-    cells = [*rows.cells(needed), *ordinals] or [named(exp.Literal.number(1), "one")]
-    return exp.select(*cells).from_(rows.relation()).subquery(quoted(ORIGIN))
+    cells = [*rows.cells(needed), *ordinals] or [named(exp.convert(1), "one")]
+    return select("SELECT CELLS FROM ORIGIN", rows, CELLS=cells)
 
 
-def _joined(found: exp.Select, rows: Rows, mappings: Sequence[Mapping]) -> exp.Select:
-    """The statement with every mapping joined to the rows where its keys and ordinals fit."""
+def _joined(
+    cells: Sequence[Node], origin: Node, rows: Rows, mappings: Sequence[Mapping]
+) -> exp.Select:
+    """Cells of rows to which every mapping is joined where its keys and ordinals fit."""
+    found = select("SELECT CELLS FROM SOURCE AS origin", CELLS=cells, SOURCE=origin)
     for at, mapping in enumerate(mappings):
         conditions = [
             rows.dialect.same(rows.key(name), field(f"k{nth}", mapping.relation), rows.kind(name))
@@ -906,59 +754,9 @@ def _joined(found: exp.Select, rows: Rows, mappings: Sequence[Mapping]) -> exp.S
         if mapping.ranged:
             ordinal = field(f"ordinal{at}", ORIGIN)
             conditions += [
-                exp.GTE(this=ordinal, expression=field("first", mapping.relation)),
-                exp.LT(this=ordinal.copy(), expression=field("last", mapping.relation)),
+                ordinal >= field("first", mapping.relation),
+                ordinal < field("last", mapping.relation),
             ]
-        found = found.join(
-            table(mapping.relation),
-            on=exp.and_(*conditions) if conditions else exp.true(),
-            join_type="left",
-        )
+        fits = exp.and_(*conditions) if conditions else exp.true()
+        found = found.join(table(mapping.relation), on=fits, join_type="left")
     return found
-
-
-def _as_published(rows: Rows, name: str) -> Node:
-    """A kept cell; the sign of a zero would tell rows apart that are equal."""
-    cell = rows.cell(name)
-    if rows.kind(name) != "float":
-        return cell
-    zero = exp.EQ(this=cell, expression=exp.Literal.number(0))
-    return exp.Case().when(zero, exp.Abs(this=cell.copy())).else_(cell.copy())
-
-
-def new_table(name: str, columns: Sequence[tuple[str, str]], dialect: Dialect) -> Node:
-    """A temporary table of columns and their types, gone with its connection."""
-    definitions = [
-        exp.ColumnDef(this=quoted(column), kind=exp.DataType.build(type_, dialect=dialect.name))
-        for column, type_ in columns
-    ]
-    return exp.Create(
-        this=exp.Schema(this=table(name), expressions=definitions),
-        kind="TABLE",
-        properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
-    )
-
-
-def table_of(name: exp.Table, statement: Node) -> Node:
-    """A table filled with the rows of a statement."""
-    return exp.Create(this=name.copy(), kind="TABLE", expression=statement)
-
-
-def renamed(name: exp.Table, new: str) -> Node:
-    """Another name for a table, in its schema."""
-    return exp.Alter(this=name.copy(), kind="TABLE", actions=[exp.AlterRename(this=table(new))])
-
-
-def dropped(name: exp.Table, *, exists: bool = False) -> Node:
-    """No table of this name."""
-    return about(name, "DROP TABLE IF EXISTS t" if exists else "DROP TABLE t")
-
-
-def about(name: exp.Table, pattern: str) -> Node:
-    """A statement about the table `t`, about another table; its nodes differ among SQLGlots."""
-    statement = sqlglot.parse_one(pattern, read="postgres")
-    assert isinstance(statement, exp.Expression)
-    found = statement.find(exp.Table)
-    assert found is not None
-    found.replace(name.copy())
-    return statement

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,12 @@ from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
     Column,
-    Staged,
     as_declared,
     column_of,
     columns_named,
 )
 from sfumato.engines.recoding import Parted, Recoding
+from sfumato.engines.staging import Staged
 from sfumato.errors import EngineError, ParameterError, SourceError
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ __all__ = [
     "StreamEngine",
 ]
 
-Reservoir = TypeVar("Reservoir", "RowReservoir", "PairReservoir")
+Indices = npt.NDArray[np.int64]
+Drawn = TypeVar("Drawn", "RowReservoir", "PairReservoir")
 
 
 class StreamEngine:
@@ -118,19 +119,21 @@ class StreamEngine:
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Uniform sample of rows, drawn while the stream passes."""
-        reservoir = RowReservoir(rows, seed)
-        for batch in self.batches(columns):
-            reservoir.add(batch)
-        return reservoir.sample()
+        return self._drawn(RowReservoir, rows, columns, seed).sample()
 
     def pairs(
         self, pairs: int, columns: Sequence[str] | None = None, seed: int = 0
     ) -> tuple[pa.Table, pa.Table]:
         """Independent uniform pairs of rows, drawn while the stream passes."""
-        reservoir = PairReservoir(pairs, seed)
+        return self._drawn(PairReservoir, pairs, columns, seed).pairs()
+
+    def _drawn(
+        self, kind: type[Drawn], size: int, columns: Sequence[str] | None, seed: int
+    ) -> Drawn:
+        reservoir = kind(size, seed)
         for batch in self.batches(columns):
             reservoir.add(batch)
-        return reservoir.pairs()
+        return reservoir
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -205,61 +208,37 @@ class PartitionedStream(StreamEngine):
         declared = {column.name: column for column in self._spark.rows().columns}
         return tuple(declared[name] for name in self._shown)
 
-    def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
-        """Uniform sample of rows of all partitions."""
-        names = self._shown if columns is None else tuple(columns)
-        merged = self._merged(RowReservoir, rows, names, seed)
-        return self._empty(names) if merged is None else merged.sample()
-
-    def pairs(
-        self, pairs: int, columns: Sequence[str] | None = None, seed: int = 0
-    ) -> tuple[pa.Table, pa.Table]:
-        """Independent uniform pairs of rows of all partitions."""
-        names = self._shown if columns is None else tuple(columns)
-        merged = self._merged(PairReservoir, pairs, names, seed)
-        if merged is None or merged.rows_seen < 2:
-            return self._empty(names), self._empty(names)
-        return merged.pairs()
-
-    def _merged(
-        self, kind: type[Reservoir], size: int, names: Sequence[str], seed: int
-    ) -> Reservoir | None:
-        """One reservoir of all partitions; None if none has rows."""
-        merged = None
-        for seen, kept, random in self._reservoirs(_drawing(kind, size, seed), names, seed):
-            part = kind.restored(size, seen, *kept, seed=random)
-            merged = part if merged is None else merged.merge(part)
-        self._rows = 0 if merged is None else merged.rows_seen
-        return merged
-
-    def _reservoirs(
-        self, draw: Callable[[Iterator[Any]], Iterator[Any]], names: Sequence[str], seed: int
-    ) -> Iterator[tuple[int, tuple[pa.Table, ...], list[int]]]:
-        """Rows seen, rows kept and a seed for the merge, of each partition that has rows."""
+    def _drawn(
+        self, kind: type[Drawn], size: int, columns: Sequence[str] | None, seed: int
+    ) -> Drawn:
+        """One reservoir of those of all partitions."""
         if self._rows is not None:
             self._refuse("it has passed already")
+        names = self._shown if columns is None else tuple(columns)
         spark = self._spark
         declared = columns_named(spark.rows().columns, names)
         with spark.guarded():
             frame = spark.answer(sql.all_rows(spark.rows(), names))
+            draw = _drawing(kind, size, seed)
             found = frame.mapInArrow(draw, "part int, seen bigint, left binary, right binary")
             parts = sorted(tuple(row) for row in found.collect())
+        merged = None
         for part, seen, *packed in parts:
-            kept = tuple(as_declared(_unpacked(bytes(data)), declared) for data in packed if data)
-            yield seen, kept, [seed, part]
-
-    def _empty(self, names: Sequence[str]) -> pa.Table:
-        declared = columns_named(self._spark.rows().columns, names)
-        return pa.schema([(column.name, column.type) for column in declared]).empty_table()
+            kept = (as_declared(_unpacked(bytes(data)), declared) for data in packed if data)
+            own = kind.restored(size, seen, *kept, seed=[seed, part])
+            merged = own if merged is None else merged.merge(own)
+        if merged is None:
+            merged = kind(size, seed)
+            merged.add(pa.schema([(column.name, column.type) for column in declared]).empty_table())
+        self._rows = merged.rows_seen
+        return merged
 
     def close(self) -> None:
         """Forget the view; the session belongs to the caller."""
         self._spark.close()
 
 
-def _drawing(
-    kind: type[Reservoir], size: int, seed: int
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _drawing(kind: type[Drawn], size: int, seed: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """What an executor does with a partition: keep some rows, or pairs of rows."""
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -299,7 +278,63 @@ def _unpacked(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-class RowReservoir:
+class _Reservoir:
+    """Some rows of a stream, in slots; several that were filled apart can be merged."""
+
+    drawn: ClassVar[str]
+    """What is drawn, `size` of them."""
+    tables: ClassVar[int]
+    """How many slots each of them takes."""
+
+    def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
+        if size < 1:
+            raise ParameterError(
+                f"a sample of {size} {self.drawn} is not possible", remedy="Ask for at least 1."
+            )
+        self.size = size
+        self.rows_seen = 0
+        self._random = np.random.default_rng(seed)
+        self._slots = SlotStore(self.tables * size)
+        self._schema: pa.Schema | None = None
+
+    def _passing(self, batch: pa.RecordBatch | pa.Table) -> tuple[int, int]:
+        """The numbers of the first of the next rows, and of the one behind the last."""
+        if self._schema is None:
+            self._schema = batch.schema
+        start = self.rows_seen
+        self.rows_seen += batch.num_rows
+        return start, self.rows_seen
+
+    def _nothing(self) -> pa.Table:
+        return pa.table({}) if self._schema is None else self._schema.empty_table()
+
+    @classmethod
+    def restored(
+        cls, size: int, rows_seen: int, *kept: pa.Table | None, seed: int | Sequence[int] = 0
+    ) -> Self:
+        """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
+        restored = cls(size, seed)
+        restored.rows_seen = rows_seen
+        for nth, rows in enumerate(table for table in kept if table is not None):
+            restored._schema = rows.schema
+            everything = np.arange(rows.num_rows)
+            restored._slots.put(everything + nth * size, rows, everything)
+        return restored
+
+    def _with(self, other: Self) -> Self:
+        """An empty reservoir of both streams; neither side may be fed any further."""
+        if other.size != self.size:
+            raise ParameterError(
+                f"samples of {self.size} and {other.size} {self.drawn} cannot be merged",
+                remedy="Use the same size everywhere.",
+            )
+        merged = type(self)(self.size, seed=int(self._random.integers(2**63)))
+        merged._schema = self._schema if self._schema is not None else other._schema
+        merged.rows_seen = self.rows_seen + other.rows_seen
+        return merged
+
+
+class RowReservoir(_Reservoir):
     """Uniform sample without replacement of `size` rows of a stream.
 
     Parameters
@@ -317,39 +352,24 @@ class RowReservoir:
     (100, 2)
     """
 
+    drawn, tables = "rows", 1
+
     def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
-        if size < 1:
-            raise ParameterError(
-                f"a sample of {size} rows is not possible", remedy="Ask for at least 1."
-            )
-        self.size = size
-        self.rows_seen = 0
-        self._random = np.random.default_rng(seed)
-        self._slots = SlotStore(size)
-        self._schema: pa.Schema | None = None
-        self._filled = 0
+        super().__init__(size, seed)
         self._next = size - 1
         self._log_weight = 0.0
         self._jump()
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Let the next rows of the stream pass by."""
-        if self._schema is None:
-            self._schema = batch.schema
-        start, end = self.rows_seen, self.rows_seen + batch.num_rows
-        slots: list[int] = []
-        rows: list[int] = []
-        if self._filled < self.size:
-            fresh = min(self.size - self._filled, batch.num_rows)
-            slots.extend(range(self._filled, self._filled + fresh))
-            rows.extend(range(fresh))
-            self._filled += fresh
+        start, end = self._passing(batch)
+        slots = list(range(start, min(self.size, end)))
+        rows = list(range(len(slots)))
         while self._next < end:
             slots.append(int(self._random.integers(self.size)))
             rows.append(self._next - start)
             self._jump()
         self._slots.put(np.array(slots, dtype=np.int64), batch, np.array(rows, dtype=np.int64))
-        self.rows_seen = end
 
     def _jump(self) -> None:
         """Choose the next row that enters the sample, counted from the start of the stream."""
@@ -358,64 +378,39 @@ class RowReservoir:
         gap = math.log(1.0 - self._random.random()) / math.log1p(-math.exp(self._log_weight))
         self._next += int(gap) + 1
 
+    @property
+    def _filled(self) -> int:
+        return min(self.size, self.rows_seen)
+
     def sample(self) -> pa.Table:
         """The sample so far, in no particular order."""
-        if self._schema is None or self._filled == 0:
-            return pa.table({}) if self._schema is None else self._schema.empty_table()
-        return self._slots.take(np.arange(self._filled))
+        return self._slots.take(np.arange(self._filled)) if self._filled else self._nothing()
 
     def kept(self) -> tuple[pa.Table, None]:
         """What another process needs to restore it."""
         return self.sample(), None
 
-    @classmethod
-    def restored(
-        cls, size: int, rows_seen: int, kept: pa.Table, *, seed: int | Sequence[int] = 0
-    ) -> RowReservoir:
-        """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
-        restored = cls(size, seed)
-        restored._schema, restored.rows_seen = kept.schema, rows_seen
-        restored._filled = kept.num_rows
-        everything = np.arange(kept.num_rows)
-        restored._slots.put(everything, kept, everything)
-        restored._next = -1
-        return restored
-
     def merge(self, other: RowReservoir) -> RowReservoir:
         """The sample of both streams together, as if they had been one.
 
         How many of its rows come from which stream is hypergeometric, as for a uniform sample of
-        the union; within a stream its own sample is uniform already. Neither side may be fed any
-        further.
+        the union; within a stream its own sample is uniform already.
         """
-        if other.size != self.size:
-            raise ParameterError(
-                f"samples of {self.size} and {other.size} rows cannot be merged",
-                remedy="Use the same size everywhere.",
-            )
-        merged = RowReservoir(self.size, seed=int(self._random.integers(2**63)))
-        total = self.rows_seen + other.rows_seen
-        filled = min(self.size, total)
-        random = merged._random
-        from_self = 0
+        merged = self._with(other)
+        random, filled, from_self = merged._random, merged._filled, 0
         if filled:
             from_self = int(random.hypergeometric(self.rows_seen, other.rows_seen, filled))
-        parts = []
+        done = 0
         for part, wanted in ((self, from_self), (other, filled - from_self)):
             if wanted:
                 chosen = random.choice(part._filled, wanted, replace=False)
-                parts.append(part._slots.take(np.sort(chosen)))
-        merged._schema = self._schema if self._schema is not None else other._schema
-        merged.rows_seen, merged._filled = total, filled
-        if parts:
-            union = pa.concat_tables(parts)
-            everything = np.arange(filled)
-            merged._slots.put(everything, union, everything)
-        merged._next = -1
+                everything = np.arange(wanted)
+                merged._slots.put(done + everything, part._slots.take(np.sort(chosen)), everything)
+                done += wanted
         return merged
 
 
-class PairReservoir:
+class PairReservoir(_Reservoir):
     """`size` independent pairs of different rows of a stream, each uniform over all pairs.
 
     Parameters
@@ -434,28 +429,20 @@ class PairReservoir:
     True
     """
 
+    drawn, tables = "pairs", 2  # slots p and size + p hold the two rows of pair p
+
     def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
-        if size < 1:
-            raise ParameterError(
-                f"a sample of {size} pairs is not possible", remedy="Ask for at least 1."
-            )
-        self.size = size
-        self.rows_seen = 0
-        self._random = np.random.default_rng(seed)
+        super().__init__(size, seed)
         # Each pair draws from its own sequence, so that the cut into batches changes nothing.
         self._stream = self._random.integers(0, 2**64, size, dtype=np.uint64)
         self._drawn = np.zeros(size, dtype=np.uint64)
-        self._slots = SlotStore(2 * size)  # slots p and size + p hold the two rows of pair p
-        self._schema: pa.Schema | None = None
         self._log_weight = np.zeros(size)
         self._next = np.full(size, 1, dtype=np.float64)
         self._jump(np.arange(size))
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Let the next rows of the stream pass by."""
-        if self._schema is None:
-            self._schema = batch.schema
-        start, end = self.rows_seen, self.rows_seen + batch.num_rows
+        start, end = self._passing(batch)
         slots, rows = [], []
         for first in (0, 1):  # the first two rows of the stream begin every pair
             if start <= first < end:
@@ -469,15 +456,14 @@ class PairReservoir:
             due = due[self._next[due] < end]
         if slots:
             self._slots.put(np.concatenate(slots), batch, np.concatenate(rows))
-        self.rows_seen = end
 
-    def _jump(self, pairs: npt.NDArray[np.int64]) -> None:
+    def _jump(self, pairs: Indices) -> None:
         """Choose the next row that enters each of these pairs (Algorithm L with two slots)."""
         self._log_weight[pairs] += np.log1p(-self._draw(pairs)) / 2
         gaps = np.log1p(-self._draw(pairs)) / np.log1p(-np.exp(self._log_weight[pairs]))
         self._next[pairs] += np.floor(gaps) + 1
 
-    def _draw(self, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _draw(self, pairs: Indices) -> npt.NDArray[np.float64]:
         """The next uniform number in [0, 1) of each of these pairs' sequences (SplitMix64)."""
         self._drawn[pairs] += np.uint64(1)
         state = self._stream[pairs] + self._drawn[pairs] * np.uint64(0x9E3779B97F4A7C15)
@@ -489,88 +475,43 @@ class PairReservoir:
     def pairs(self) -> tuple[pa.Table, pa.Table]:
         """First and second rows of the pairs, aligned; empty below two rows."""
         if self.rows_seen < 2:
-            empty = pa.table({}) if self._schema is None else self._schema.empty_table()
-            return empty, empty
+            return self._nothing(), self._nothing()
         slots = np.arange(self.size)
         return self._slots.take(slots), self._slots.take(slots + self.size)
 
     def kept(self) -> tuple[pa.Table, pa.Table | None]:
         """What another process needs to restore it; a single row is half of every pair."""
-        slots = np.arange(self.size)
         if self.rows_seen == 1:
-            return self._slots.take(slots), None
+            return self._slots.take(np.arange(self.size)), None
         return self.pairs()
-
-    @classmethod
-    def restored(
-        cls,
-        size: int,
-        rows_seen: int,
-        left: pa.Table,
-        right: pa.Table | None = None,
-        *,
-        seed: int | Sequence[int] = 0,
-    ) -> PairReservoir:
-        """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
-        restored = cls(size, seed)
-        restored._schema, restored.rows_seen = left.schema, rows_seen
-        slots = np.arange(size)
-        restored._slots.put(slots, left, slots)
-        if right is not None:
-            restored._slots.put(slots + size, right, slots)
-        restored._next[:] = np.inf
-        return restored
 
     def merge(self, other: PairReservoir) -> PairReservoir:
         """The pairs of both streams together, as if they had been one.
 
-        For each pair the number of its rows that come from this stream is hypergeometric; neither
-        side may be fed any further.
+        For each pair the number of its rows that come from this stream is hypergeometric.
         """
-        if other.size != self.size:
-            raise ParameterError(
-                f"samples of {self.size} and {other.size} pairs cannot be merged",
-                remedy="Use the same size everywhere.",
-            )
-        merged = PairReservoir(self.size, seed=int(self._random.integers(2**63)))
-        merged._schema = self._schema if self._schema is not None else other._schema
-        merged.rows_seen = self.rows_seen + other.rows_seen
-        merged._next[:] = np.inf
+        merged, size = self._with(other), self.size
+        pairs = np.arange(size)
         if merged.rows_seen < 2:
             for part in (self, other):
                 if part.rows_seen == 1:
-                    slots = np.arange(self.size)
-                    merged._slots.put(slots, part._slots.take(slots), slots)
+                    merged._slots.put(pairs, part._slots.take(pairs), pairs)
             return merged
         random = merged._random
-        from_self = random.hypergeometric(self.rows_seen, other.rows_seen, 2, size=self.size)
-        own = self.size * random.integers(0, 2, self.size)
-        theirs = self.size * random.integers(0, 2, self.size)
-        pairs = np.arange(self.size)
-        both, none = from_self == 2, from_self == 0
+        from_self = random.hypergeometric(self.rows_seen, other.rows_seen, 2, size=size)
         # A stream of one row fills only the first slot of its pairs.
-        own = np.where((self.rows_seen == 1), 0, own)
-        theirs = np.where((other.rows_seen == 1), 0, theirs)
-        left_own, left_theirs = ~none, none
-        merged._fill(pairs[left_own], self, pairs[left_own] + np.where(both, 0, own)[left_own])
-        merged._fill(pairs[left_theirs], other, pairs[left_theirs])
-        right_own, right_theirs = both, ~both
-        merged._fill(pairs[right_own] + self.size, self, pairs[right_own] + self.size)
-        at = pairs + np.where(none, self.size, theirs)
-        merged._fill(pairs[right_theirs] + self.size, other, at[right_theirs])
+        own = size * random.integers(0, 2, size) * (self.rows_seen > 1)
+        theirs = size * random.integers(0, 2, size) * (other.rows_seen > 1)
+        both, none = from_self == 2, from_self == 0
+        for slots, mine, at_mine, at_theirs in (
+            (pairs, ~none, pairs + np.where(both, 0, own), pairs),
+            (pairs + size, both, pairs + size, pairs + np.where(none, size, theirs)),
+        ):
+            for part, some, at in ((self, mine, at_mine), (other, ~mine, at_theirs)):
+                if some.any():
+                    taken = part._slots.take(at[some])
+                    merged._slots.put(slots[some], taken, np.arange(taken.num_rows))
         return merged
-
-    def _fill(
-        self,
-        slots: npt.NDArray[np.int64],
-        source: PairReservoir,
-        theirs: npt.NDArray[np.int64],
-    ) -> None:
-        if len(slots):
-            self._slots.put(slots, source._slots.take(theirs), np.arange(len(slots)))
-
-
-Indices = npt.NDArray[np.int64]
 
 
 class SlotStore:

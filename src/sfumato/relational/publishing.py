@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.engines.protocol import Engine, Staged, asks_sql
+from sfumato.engines.protocol import Engine, asks_sql
+from sfumato.engines.staging import Staged
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
 from sfumato.files import keyed_digest

@@ -24,9 +24,8 @@ from sfumato.anonymization.releasing import as_released, release_of, require_new
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.anonymization.verb import solve
 from sfumato.budget import Budget, within_budget
-from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.staging import appearing_folder
+from sfumato.engines.staging import Staged, appearing_folder
 from sfumato.engines.writing import format_of
 from sfumato.errors import InputError, PromiseError, spell
 from sfumato.fields import declares

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from sfumato.budget import Budget, each
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import ClassSizes, Staged, asks_sql
+from sfumato.engines.protocol import ClassSizes, asks_sql
 from sfumato.engines.recoding import Cells, Parted, Recoding, Step
+from sfumato.engines.staging import Staged
 from sfumato.engines.writing import count_formulas, harmless
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.files import keyed_digest

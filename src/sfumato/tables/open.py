@@ -551,11 +551,8 @@ def refuse_too_wide(opened: Table, *, writing: bool, lookups: int = 1) -> None:
     from sfumato.engines.protocol import asks_sql
 
     if asks_sql(opened.engine):
-        from sfumato.engines.sql_engine import Limited
-
-        if isinstance(opened.engine.connection, Limited):
-            columns = len(opened.columns)
-            opened.engine.connection.check_width(columns, writing=writing, lookups=lookups)
+        columns = len(opened.columns)
+        opened.engine.connection.check_width(columns, writing=writing, lookups=lookups)
 
 
 def check_engine(engine: str) -> None:
