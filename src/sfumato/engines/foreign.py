@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from sfumato.budget import PROGRAM_MEMORY, Budget, available_memory
-from sfumato.engines.protocol import MOST_COLUMNS
+from sfumato.engines.protocol import MOST_COLUMNS, column_of
 from sfumato.errors import (
     ColumnError,
     EngineMemoryError,
@@ -163,31 +163,28 @@ _WRITTEN = {"json": 160, "avro": 120, "sqlite": 70, "json lines": 60, "orc": 30}
 
 def carried(kind: str, schema: pa.Schema, name: str) -> pa.Schema:
     """The types in which a kind of file carries columns; what it cannot carry is refused."""
-
-    def of(field: pa.Field) -> pa.DataType:
-        held = field.type
-        if t.is_binary(held) or t.is_large_binary(held) or t.is_fixed_size_binary(held):
-            if kind in ("sqlite", "avro", "orc"):
-                return pa.binary()
+    numbers = kind in ("sqlite", "spss", "stata", "sas transport")
+    texts = kind in ("json", "json lines", "sqlite")
+    types = {
+        **dict.fromkeys(("float", "decimal"), pa.float64()),
+        **dict.fromkeys(("integer", "duration"), pa.int64()),
+        "boolean": pa.int64() if numbers else pa.bool_(),
+        "date": pa.string() if texts else pa.date32(),
+        "timestamp": pa.string() if texts else pa.timestamp("us"),
+        "binary": pa.binary() if kind in ("sqlite", "avro", "orc") else None,
+    }
+    fields = []
+    for field in schema:
+        held = types.get(column_of(field.name, field.type).kind, pa.string())
+        if held is None:
             raise ParameterError(
                 f"column `{field.name}` holds binary values, which {FOREIGN[kind].title} cannot "
                 "carry",
                 where=name,
                 remedy="Write Parquet, or leave the column out.",
             )
-        if t.is_floating(held) or t.is_decimal(held):
-            return pa.float64()
-        if t.is_boolean(held):
-            return pa.int64() if kind in ("sqlite", "spss", "stata", "sas transport") else held
-        if t.is_integer(held) or t.is_duration(held):
-            return pa.int64()
-        if t.is_date(held) or t.is_timestamp(held):
-            if kind in ("json", "json lines", "sqlite"):
-                return pa.string()
-            return pa.date32() if t.is_date(held) else pa.timestamp("us")
-        return pa.string()
-
-    return pa.schema([pa.field(field.name, of(field)) for field in schema])
+        fields.append(pa.field(field.name, held))
+    return pa.schema(fields)
 
 
 @contextmanager
@@ -629,13 +626,10 @@ def _tables_in(database: sqlite3.Connection) -> list[str]:
 
 
 def _write_sqlite(rows: pa.Table, path: Path) -> None:
-    def declared(type_: pa.DataType) -> str:
-        if t.is_integer(type_):
-            return "INTEGER"
-        return "REAL" if t.is_floating(type_) else "BLOB" if t.is_binary(type_) else "TEXT"
-
+    types = {"integer": "INTEGER", "float": "REAL", "binary": "BLOB"}
+    held = [column_of(field.name, field.type) for field in rows.schema]
     columns = ", ".join(
-        '"' + field.name.replace('"', '""') + '" ' + declared(field.type) for field in rows.schema
+        '"' + one.name.replace('"', '""') + '" ' + types.get(one.kind, "TEXT") for one in held
     )
     marks = ", ".join("?" * rows.num_columns)
     with closing(sqlite3.connect(path)) as database, database:
@@ -666,12 +660,14 @@ def _read_json(path: Path, part: str | None) -> pa.Table:
             "this JSON is not a list of objects, one for each row",
             remedy="Write one object a row, with the columns' names as keys.",
         )
-    names = list(dict.fromkeys(key for row in read for key in _flattened(row)))
-    _check_width(len(names))
-    flat = [_flattened(row) for row in read]
-    if not names:
-        return pa.table({})
-    return _dates_read(_table(names, ([row.get(name) for name in names] for row in flat)))
+    return _dates_read(_of_objects(_flattened(row) for row in read))
+
+
+def _of_objects(objects: Iterable[dict[str, Any]], names: Sequence[str] = ()) -> pa.Table:
+    """Flat objects as rows; `names` are those of the columns where there are no objects."""
+    rows = list(objects)
+    keys = list(dict.fromkeys(key for row in rows for key in row)) or names
+    return _table(keys, ([row.get(key) for key in keys] for row in rows))
 
 
 def _flattened(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -714,7 +710,7 @@ def _read_json_lines(path: Path, part: str | None) -> pa.Table:
 def _json_lines_by_hand(path: Path) -> pa.Table:
     """Lines whose cells change their type, which Arrow's reader refuses."""
     _check_memory(_OBJECTS * path.stat().st_size)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
@@ -728,8 +724,7 @@ def _json_lines_by_hand(path: Path) -> pa.Table:
                         remedy="Write one object a line, with the columns' names as keys.",
                     )
                 rows.append(_flattened(row))
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    return _dates_read(_table(names, ([row.get(name) for name in names] for row in rows)))
+    return _dates_read(_of_objects(rows))
 
 
 def _dates_read(rows: pa.Table) -> pa.Table:
@@ -799,9 +794,7 @@ def _read_avro(path: Path, part: str | None) -> pa.Table:
         reader = fastavro.reader(file)
         schema: Any = reader.writer_schema
         names = [field["name"] for field in schema["fields"]]
-        rows = list(_that_fit(_flattened(record) for record in reader))
-    inner = list(dict.fromkeys([*(key for row in rows for key in row)] or names))
-    return _table(inner, ([row.get(name) for name in inner] for row in rows))
+        return _of_objects(_that_fit(_flattened(record) for record in reader), names)
 
 
 def _write_avro(rows: pa.Table, path: Path) -> None:
@@ -810,18 +803,16 @@ def _write_avro(rows: pa.Table, path: Path) -> None:
     except ImportError:
         raise MissingExtraError("formats", "writing Avro") from None
 
-    def named(type_: pa.DataType) -> Any:
-        if t.is_date(type_):
-            return {"type": "int", "logicalType": "date"}
-        if t.is_timestamp(type_):
-            return {"type": "long", "logicalType": "local-timestamp-micros"}
-        if t.is_boolean(type_):
-            return "boolean"
-        if t.is_integer(type_):
-            return "long"
-        return "double" if t.is_floating(type_) else "bytes" if t.is_binary(type_) else "string"
-
-    fields = [{"name": f.name, "type": ["null", named(f.type)]} for f in rows.schema]
+    types: dict[str, Any] = {
+        "date": {"type": "int", "logicalType": "date"},
+        "timestamp": {"type": "long", "logicalType": "local-timestamp-micros"},
+        "boolean": "boolean",
+        "integer": "long",
+        "float": "double",
+        "binary": "bytes",
+    }
+    held = [column_of(field.name, field.type) for field in rows.schema]
+    fields = [{"name": c.name, "type": ["null", types.get(c.kind, "string")]} for c in held]
     schema = fastavro.parse_schema({"type": "record", "name": "release", "fields": fields})
     with path.open("wb") as file:
         records = (row for batch in rows.to_batches() for row in batch.to_pylist())
