@@ -458,7 +458,7 @@ def test_the_page_of_a_mask(tmp_path: Path) -> None:
         "verdict": [*told, str(len(before.columns) - kept - 6)],  # six are named
         "subtitle": ["0.5"],
         "fact: smallest class (k)": [str(sizes(after, list(after.columns)).min())],
-        "check: ratio-at-most": told,
+        "check: ratio at most": told,
         "measure: published columns": [f"{kept}"],
         "measure: weight": [f"{kept}"],
     }
@@ -495,7 +495,7 @@ def test_the_page_of_safe_harbor(tmp_path: Path) -> None:
         "verdict": [f"{gone - 6}", f"{len(held)}", "0"],
         "fact: smallest class (k)": [str(sizes(after, list(after.columns)).min())],
         "light: What it cost": [*lost_in, f"{gone}", f"{len(before.columns)}"],
-        "check: safe-harbor-forms": [f"{len(held)}", "0"],
+        "check: safe harbor forms": [f"{len(held)}", "0"],
         "column: birth_date": ["90", "1934"],
         "column: zip": ["000"],
         **bar_shapes(before["zip"], before["zip"], after["zip"], "zip"),
