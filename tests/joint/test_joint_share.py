@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from joint_studies import study
+from sfumato.cli.joint import view_share
 from sfumato.errors import ColumnError, InputError, ParameterError, PromiseError, SourceError
 from sfumato.joint import (
     Agreement,
@@ -123,6 +124,7 @@ def test_a_house_of_few_rows_is_told_what_holds() -> None:
         made = make_share(few, AGREED, "A", rounding=0.1, publish_anyway=True, allow_constant=True)
         assert made.price is not None
         assert np.isnan(float(made.price["published"]))
+        assert "Price: not measured" in str(view_share(made).renderables)
     with pytest.raises(PromiseError, match="still tells rows apart"):
         make_share(patients(rows=1, e=[1]), AGREED, "A", allow_constant=True)
 

@@ -109,6 +109,20 @@ def test_large_batches_are_counted_in_turn(monkeypatch):
     assert together(party, party)[0] == [10, 20, 0, 10, 10, 30, 10, 0, 20, 10]
 
 
+def test_the_number_of_rows_is_told_to_within_a_factor_of_two():
+    schema, told = Schema.of({"a": ["x", "y"]}), []
+
+    def party(session):
+        exchange = session.exchange_json
+        session.exchange_json = lambda step, value, **rest: (
+            told.append(value["told"]) or exchange(step, value, **rest)
+        )
+        HeldRows(schema, np.zeros((8 if session.is_alice else 15, 1), int)).agree(session, {})
+
+    together(party, party)
+    assert told == [4, 4]
+
+
 def test_other_shapes_stop_both_sides():
     def party(session):
         length = 10 if session.is_alice else 11

@@ -17,7 +17,7 @@ from pooled_models import plain_id3, taylor_ln
 from samples import sample_path
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, PeerError
-from sfumato.secure import HeldCells, HeldRows, Schema, polynomial, together
+from sfumato.secure import HeldCells, HeldRows, Schema, decision_tree, polynomial, together
 from sfumato.secure.decision_tree import Leaf, Split
 from sfumato.secure.logarithm import Setting
 
@@ -240,6 +240,27 @@ def test_what_is_learned_is_the_tree():
 
     rows = "the other's number of rows, to within a factor of two"
     assert together(party, party)[0] == (("both", rows), ("both", "the tree"))
+
+
+def test_of_nodes_that_go_on_nothing_is_opened(monkeypatch):
+    opened, run = [], decision_tree.run_circuit
+
+    def watched(*args, **options):
+        opened.append(run(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(decision_tree, "run_circuit", watched)
+    tree = grow(split_rows(*tennis()), target="play").to_dict()["tree"]
+    assert tree["column"] == "outlook"  # the root goes on, where the second category is commonest
+    assert sum(int((~ended.astype(bool)).sum()) for ended, *_ in opened) == 2 * 3
+    assert not any(label[ended == 0].any() for ended, *labels in opened for label in labels)
+
+
+def test_nodes_of_fewer_rows_end():
+    schema, codes = tennis()  # five days each of sun and rain
+    trees = [grow(split_rows(schema, codes), target="play", min_rows=n).to_dict() for n in (5, 6)]
+    assert [found["splits"] for found in trees] == [3, 1]
+    assert trees[1]["tree"]["branches"]["sunny"] == {"label": "no"}
 
 
 def test_messages_tell_the_shape_of_the_tree_and_no_more():
