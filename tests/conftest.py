@@ -386,6 +386,13 @@ def _own_input_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _nothing_is_written_where_tests_are_started() -> Iterator[None]:
+    """Certificates of tables in a database lie where one is: a test goes to a folder of its own."""
+    yield
+    assert not list(Path.cwd().glob("*.certificate.json"))
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
     """All tests together call them for longer than it takes to compile them.
 

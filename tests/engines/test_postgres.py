@@ -540,9 +540,14 @@ def test_no_more_is_put_before_a_slow_server_than_it_takes():
 
 
 def test_rows_that_fit_are_dealt_to_their_parts_here(
-    execute: Execute, opened: Opener, postgres_schema: str, monkeypatch: pytest.MonkeyPatch
+    execute: Execute,
+    opened: Opener,
+    postgres_schema: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same release whether they are, or the server sorts them."""
+    monkeypatch.chdir(tmp_path)
     execute(
         "CREATE TABLE people AS SELECT 18 + n * 37 % 60 AS age, 10000 + n * 7919 % 800 "
         "AS zip, 1.50::numeric(6, 2) + n % 9 AS pay, date '2020-01-01' + n % 30 AS since "
