@@ -145,6 +145,7 @@ def _target(problem: Problem) -> tuple[np.ndarray[Any, Any], int] | None:
 
 
 _FEWEST_MARKS = 1 << 20
+_NOWHERE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,15 +275,46 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
     entries = int(starts[-1])
     workers = usable_threads(threads, entries)
     if workers > 1:
-        for least in (2 * entries // (workers + 1), entries // (32 * workers)):
-            starts = np.append(0, _cut_each(starts, workers, least, given)[0])
+        starts = _cut_large(starts, workers, 2 * entries // (workers + 1), given)
+        starts = np.append(0, _cut_each(starts, workers, entries // (32 * workers), given)[0])
     return _cut_each(starts, workers, 0, given)
+
+
+def _cut_large(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
+    """Cut blocks of more than `least` entries one after the other, on all cores.
+
+    Where a block is cut is found on one of them; what it holds is moved array by array.
+    """
+    table, weights, sensitive, target, _, index = given[:6]
+    moved = [*table, *sensitive, index, weights, *([target] if len(target) else [])]
+    at = 0
+    while at < len(starts) - 1:
+        begin, end = starts[at : at + 2]
+        where = np.array([-1, 0, 0])
+        if end - begin > least:
+            _cut_blocks(starts[at : at + 2], 0, *given, where)
+        if where[0] < 0:
+            at += 1
+            continue
+        side = np.empty(end - begin, np.uint8)
+        middle = begin + _sides(table[where[0], begin:end], where[1], where[2], side)
+        parts = [array[begin:end] for array in moved]
+        each(
+            lambda part, side=side: _move(part, side, np.empty_like(part)),
+            parts,
+            len(side) * len(parts),
+            workers,
+        )
+        starts = np.insert(starts, at + 1, middle)
+    return starts
 
 
 def _cut_each(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
     """Cut blocks into groups, those of more than `least` entries; several blocks at a time."""
     runs = runs_of_blocks(starts, workers)
-    ends = each(lambda run: _cut_blocks(run, least, *given), runs, int(starts[-1]), workers)
+    ends = each(
+        lambda run: _cut_blocks(run, least, *given, _NOWHERE), runs, int(starts[-1]), workers
+    )
     return np.concatenate(ends, axis=1)
 
 
@@ -735,6 +767,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     priority,
     wanted,
     relaxed,
+    where,
 ):
     """Cut every block until no cut is allowed.
 
@@ -743,7 +776,8 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     `table` has one row a column; `sets` says which columns show the values that a group holds, not
     the range they span; `mix` the weights of spread, priority and gain in the score of an axis
     (Xiong & Rangachari, section 4.4). Relaxed cuts of lines halve a group exactly and need entries
-    of one row each.
+    of one row each. If `where` has room, the first cut is only told there: its axis (-1: there is
+    none), the position after which it comes, and how many entries of the next one go left.
     """
     # One long loop on purpose: most groups are small, and handing the axes to a function for each
     # of them (scoring, choosing, moving) costs 5 to 30 % of the whole.
@@ -847,6 +881,9 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                             continue
                     chosen, cut = axis, at
                     break
+            if where.shape[0]:
+                where[0], where[1], where[2] = chosen, cut, extra
+                return ends[:, :groups]
             if chosen < 0:
                 ends[0, groups], ends[1, groups] = end, total
                 groups += 1
