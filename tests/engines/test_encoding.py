@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import threading
 from typing import Any
 from unittest import mock
 
@@ -14,11 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato import budget
 from sfumato.budget import Budget
 from sfumato.engines import encoding
-from sfumato.engines.encoding import codes_from_arrow, codes_of_table, encode_batches
+from sfumato.engines.encoding import (
+    codes_from_arrow,
+    codes_of_table,
+    encode_apart,
+    encode_batches,
+)
 from sfumato.engines.protocol import column_of, smallest_dtype
 from sfumato.errors import BudgetError
+from sfumato.kernels.ranking import number_nearby
 
 UTC = dt.UTC
 NEAR = st.integers(-3, 3)
@@ -227,3 +235,38 @@ def test_progress_is_told():
         budget=budget,
     )
     assert told == [("reading", 0.0), ("reading", 0.5)]
+
+
+@pytest.mark.parametrize("ahead", [1, 4000, 1 << 20])
+def test_columns_read_while_loops_are_loaded_have_the_same_codes(monkeypatch, ahead):
+    random = np.random.default_rng(2)
+    table = pa.table({name: random.integers(0, 50, 2000) for name in "abcd"})
+    columns = [column_of(name, pa.int64()) for name in "abcd"]
+    asked, enough = [], threading.Event()
+
+    def read(names):
+        asked.append(names)
+        if len(asked) == (4 if ahead > table.nbytes else 1):
+            enough.set()
+        return iter(table.select(names).to_batches(300))
+
+    class Slow:
+        settled = False
+
+        @property
+        def dispatcher(self):
+            assert enough.wait(10)
+
+        def __call__(self, *given):
+            return number_nearby(*given)
+
+    monkeypatch.setattr(budget, "_WORTHWHILE", 16)
+    monkeypatch.setattr(encoding, "number_nearby", Slow())
+    monkeypatch.setattr(encoding, "_AHEAD", ahead)
+    found = encode_apart(read, columns, rows=2000, budget=Budget(threads=2))
+    wanted = encode_batches(table.to_batches(), columns)
+    for one, other in zip(found[0], wanted[0], strict=True):
+        assert one.tolist() == other.tolist()
+    assert found[1] == wanted[1]
+    assert sorted(asked) == [["a"], ["b"], ["c"], ["d"]]
+    assert asked[0] == ["d"]

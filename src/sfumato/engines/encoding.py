@@ -14,8 +14,11 @@ installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from threading import Event, Lock
 from typing import Any
 
 import numpy as np
@@ -58,6 +61,8 @@ __all__ = [
 
 _WIDEST_TABLE = 1 << 20
 _LOOKED_AT = 1 << 12
+_AHEAD = 1 << 28
+"""Bytes that are read while compiled loops are loaded, if memory is not limited."""
 _MERGED = 1 << 23
 """Bytes of dictionaries that are held as they come, even if they repeat each other."""
 
@@ -131,15 +136,48 @@ def encode_apart(
             read(names), columns, rows=rows, limit=limit, budget=budget, where=where
         )
     watch = _Watch(rows, limit, budget, where, len(columns))
+    loaded, one_begins = Event(), Lock()
+    begun: dict[int, Iterable[pa.RecordBatch]] = {}
+
+    def load() -> None:
+        try:
+            number_nearby.dispatcher  # noqa: B018  loops have most of what they need in common
+        finally:
+            loaded.set()
+
+    def read_ahead() -> None:
+        """Read columns, the last first, while loops are loaded: they cannot be numbered yet."""
+        held = 0
+        for at in reversed(range(len(columns))):
+            with one_begins:
+                if at in begun or held >= _AHEAD or loaded.is_set():
+                    return
+                batches, some = iter(read([columns[at].name])), deque[pa.RecordBatch]()
+                for batch in batches:
+                    some.append(batch)
+                    held += batch.nbytes
+                    if held >= _AHEAD or loaded.is_set():
+                        break
+                begun[at] = chain(_given_up(some), batches)
 
     def one(at: int) -> tuple[CodeArray, pa.Array, int]:
-        ((array, values),), length = _encoded(read([columns[at].name]), [columns[at]], watch, at)
+        with one_begins:
+            batches = begun.pop(at, None) or read([columns[at].name])
+            begun[at] = ()
+        ((array, values),), length = _encoded(batches, [columns[at]], watch, at)
         return array, values, length
 
-    arrays, values, lengths = zip(
-        *each(one, range(len(columns)), rows * len(columns), threads), strict=True
-    )
+    first = () if number_nearby.settled or limit is not None else (load, read_ahead)
+    work = [*first, *(partial(one, at) for at in range(len(columns)))]
+    made = each(lambda do: do(), work, rows * len(columns), threads)[len(first) :]
+    arrays, values, lengths = zip(*made, strict=True)
     return arrays, values, lengths[0]
+
+
+def _given_up(batches: deque[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches that nobody holds afterwards."""
+    while batches:
+        yield batches.popleft()
 
 
 def _encoded(

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -268,14 +269,14 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
     """Cut blocks into groups on several cores; returns where groups end, and their rows.
 
     How a group is cut depends on nothing outside of it, so groups may be cut at the same time once
-    the first cuts were made. They lie in the same order whoever cuts them. First come cuts into one
-    part a thread, or a few more: halves are never quite equal, and cutting the larger one again
-    would leave the other cores idle for longer than its surplus.
+    the first cuts were made. They lie in the same order whoever cuts them. First come cuts into two
+    parts a thread, or a few more: halves are never quite equal, and of several parts whoever is
+    done earlier takes another.
     """
     entries = int(starts[-1])
     workers = usable_threads(threads, entries)
     if workers > 1:
-        starts = _cut_large(starts, workers, 2 * entries // (workers + 1), given)
+        starts = _cut_large(starts, workers, 2 * entries // (2 * workers + 1), given)
         starts = np.append(0, _cut_each(starts, workers, entries // (32 * workers), given)[0])
     return _cut_each(starts, workers, 0, given)
 
@@ -299,14 +300,14 @@ def _cut_large(starts: Array, workers: int, least: int, given: Sequence[Any]) ->
         side = np.empty(end - begin, np.uint8)
         middle = begin + _sides(table[where[0], begin:end], where[1], where[2], side)
         parts = [array[begin:end] for array in moved]
-        each(
-            lambda part, side=side: _move(part, side, np.empty_like(part)),
-            parts,
-            len(side) * len(parts),
-            workers,
-        )
+        each(partial(_part, side), parts, len(side) * len(parts), workers)
         starts = np.insert(starts, at + 1, middle)
     return starts
+
+
+def _part(side: Array, array: Array) -> None:
+    """Bring the entries of the left side to the front."""
+    _move(array, side, np.empty_like(array))
 
 
 def _cut_each(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
