@@ -206,7 +206,9 @@ REPEATED = {
         "test_300_columns_fit_and_follow": "test_ten_of_86_columns_are_kept_in_few_clicks",
     },
     "web/test_workbench_in_browser.py": {
-        "test_other_verbs_are_asked_where_they_belong[1]": "[0]",
+        "test_other_verbs_are_asked_where_they_belong[0]": "[2]",
+        "test_other_verbs_are_asked_where_they_belong[1]": "[2]",
+        "test_other_verbs_are_asked_where_they_belong[3]": "[2]",
     },
 }
 """What takes long and asks again what another test asks: `make slow` runs it, and `make test` the

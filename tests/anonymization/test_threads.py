@@ -66,14 +66,14 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_release_does_not_depend_on_the_number_of_threads(people, tmp_path, way):
     written, told = set(), []
-    for threads in (1, 2, 3):
+    for threads in (1, 2 + [*WAYS].index(way) % 2):
         place = tmp_path / f"{threads}.parquet"
         asked = {"qi": QI, "k": 5, **WAYS[way]}
         release = sf.anonymize(people, output=place, budget=sf.Budget(threads=threads), **asked)
         written.add(place.read_bytes())
         told.append((release.utility, release.k, release.classes, release.details.get("risk")))
     assert len(written) == 1
-    assert told[0] == told[1] == told[2]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("way", ["lattice", "lattice with l", "best"])

@@ -33,10 +33,14 @@ def bench(tmp_path: Path) -> Iterator[Running]:
 
 
 @pytest.fixture
-def board(bench: Running, page: Page) -> Page:
-    """The first page of an opened table."""
-    entered(page, bench.server.guard.link)
-    page.get_by_role("button", name="Open people.csv").click()
+def board(bench: Running, page: Page, tmp_path: Path) -> Page:
+    """The first page of an opened table, in a browser that was let in before."""
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    own = f"http://127.0.0.1:{bench.port}"
+    name, _, value = bench.enter().partition("=")
+    page.context.add_cookies([{"name": name, "value": value, "url": own}])
+    page.goto(f"{own}/p/{project.number}/configure")
     at(page, "What may others know?")
     return page
 
@@ -483,7 +487,7 @@ def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: 
         context.close()
 
 
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("first", range(4))
 def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page, first: int) -> None:
     """Each from its step, by clicking; nothing sticks out, and nothing is hard to read."""
     (project,) = bench.workbench.projects.values()
@@ -502,7 +506,7 @@ def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page, fi
     expect(page.locator("#node .verdict")).to_contain_text("holds")
     look(page, "lattice")
     no_issues(page, "lattice")
-    for name, verb in list(VERBS.items())[first::2]:
+    for name, verb in list(VERBS.items())[first::4]:
         page.get_by_role("link", name=verb.step.capitalize(), exact=True).click()
         page.get_by_role("link", name=verb.title).click()
         at(page, verb.title)
