@@ -376,22 +376,23 @@ def test_looking_ahead_passes_over_visits_that_take_nothing(monkeypatch, rules):
     problem = prepare(
         opened := sf.table(table), Request.of({**asked, **told}).opened(opened), Budget()
     )
-    visited, name = [], "_descend" if rules else "_descend_for_k"
-    descend = getattr(lattice, name)
+    visited, descend = [], lattice._descend
 
     def counted(*given):
         visited[-1] += len(given[2])
         return descend(*given)
 
-    monkeypatch.setattr(lattice, name, counted)
-    found = []
-    for from_on in (1 << 60, 0):
+    monkeypatch.setattr(lattice, "_descend", counted)
+    found, look = [], lattice._look_ahead
+    for from_on, way in ((1 << 60, None), (0, look.instead), (0, look.dispatcher)):
         monkeypatch.setattr(lattice, "LOOKED_AHEAD", from_on)
         monkeypatch.setattr(lattice, "LEAST_LOOK", 1)
+        monkeypatch.setattr(lattice, "_look_ahead", way)
         visited.append(0)
         found.append(lattice.solve(problem).groups)
     assert (found[0] == found[1]).all()
-    assert visited[1] < visited[0]
+    assert (found[0] == found[2]).all()
+    assert visited[2] == visited[1] < visited[0]
 
 
 def crowd(random, rows):

@@ -38,6 +38,7 @@ __all__ = [
     "compares",
     "compile_rules",
     "enough",
+    "few_groups_hold",
     "forget",
     "groups_hold",
     "held",
@@ -693,7 +694,38 @@ def _tree(
     return moved
 
 
-@compiled
+def few_groups_hold(
+    groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
+) -> Array:
+    """`groups_hold` without a compiler; by numpy for the rules that are asked most."""
+    if rules.people >= 0 or rules.mapped >= 0:
+        return groups_hold.plain(groups, number, weights, sensitive, rules)
+    inside = groups >= 0
+    groups, weights, sensitive = groups[inside], weights[inside], sensitive[inside]
+    sizes = np.bincount(groups, weights, number).astype(np.int64)
+    counts = np.zeros((number, rules.offsets[-1]), np.int64)
+    for values in sensitive.T:
+        np.add.at(counts, (groups, values), weights)
+    good = sizes >= max(rules.k, 1)
+    for r, (kind, j, value) in enumerate(
+        zip(rules.kinds, rules.columns, rules.values, strict=True)
+    ):
+        start, stop = rules.offsets[j], rules.offsets[j + 1]
+        some = np.flatnonzero(good)
+        if kind == DISTINCT and not rules.extras[r]:
+            here = (counts[some, start : stop - rules.missing[j]] > 0).sum(axis=1) >= value
+        elif kind == CLOSE_EQUAL:
+            moved = np.zeros(len(some))
+            for c in range(start, stop):  # added up as `_equal` does
+                moved += np.abs(counts[some, c] / sizes[some] - rules.reference[c])
+            here = moved / 2.0 <= value + TOLERANCE
+        else:
+            here = [holds.plain(sizes[group], counts[group], rules) for group in some]
+        good[some] = here
+    return good
+
+
+@compiled(instead=few_groups_hold)
 def groups_hold(
     groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
 ) -> Array:

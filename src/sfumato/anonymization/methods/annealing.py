@@ -127,11 +127,11 @@ CLEARED = 400
 """Rows up to which a class that fails its rules is cleared; above, the step is given up."""
 STEP_WORK = 64
 """How much longer a step takes than going past an entry."""
-UNCOMPILED = 1.7e-4
+UNCOMPILED = 1e-4
 """Seconds that a turn takes about where it is not compiled …"""
-RULED, COMPARED = 2, 6
+RULED, COMPARED = 1, 2
 """… and how much longer where classes keep more rules than k, or are compared with all rows."""
-SLACK = 4.0
+SLACK = 2.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
 
 
@@ -285,13 +285,15 @@ class _Part:
         groups, many = same.reshape(-1)[groups].astype(np.int64), len(memories)
         room = 64 * (2 + (many + many // 16) // 64)
         slots = memories.shape[1] - 1
+        # what classes that were never open are in the index with: few look there
+        alone = memories_of(world.head, world.ints, world.table, *np.zeros((2, 1), np.int64), 1)
         pieces = np.full((len(self.entry), 5), -1, dtype=np.int64)
         pieces[:, 0], pieces[:, 1] = self.entry, self.rows
         book = 512 + 16 * rules.k + len(self.entry)
         now = State(
             pieces=pieces,
             classes=np.zeros((room, 9), dtype=np.int64),
-            memories=np.concatenate([memories[:, :slots], np.zeros((room + 1 - many, slots), int)]),
+            memories=np.concatenate([memories[:, :slots], np.repeat(alone, room + 1 - many, 0)]),
             costs=np.zeros(room),
             bits=np.zeros((int(world.index_row.max(initial=0)) + 1, room // 64), dtype=np.uint64),
             free=np.zeros(room, dtype=np.int64),
@@ -368,13 +370,13 @@ def _room(now, rows):  # type: ignore[no-untyped-def]
 
 
 @bare
-def _evacuate(world, now, group):  # type: ignore[no-untyped-def]
-    """Close a class and settle its pieces elsewhere; whether all found a place."""
+def _evacuate(world, now, group, limit):  # type: ignore[no-untyped-def]
+    """Close a class and settle its pieces elsewhere; whether all found a place below a limit."""
     if not _room(now, now.classes[group, SIZE] + 1):
         return False
-    close_class(world, now, group)
+    close_class(now, group)
     while now.classes[group, HEAD] >= 0:
-        if not settle(world, now, now.classes[group, HEAD], group):
+        if now.change[0] > limit or not settle(world, now, now.classes[group, HEAD], group):
             return False
     return True
 
@@ -436,13 +438,13 @@ def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
         if not classes[group, OPEN]:
             continue
         if classes[group, HEAD] < 0:
-            close_class(world, now, group)
+            close_class(now, group)
         elif not _holds(world, now, group, rules, counts):
             if now.change[0] > limit:
                 return False
             if classes[group, SIZE] < rules.k and _fill_up(world, now, group, rules.k):
                 at -= 1  # it may still fail for another reason
-            elif classes[group, SIZE] > most or not _evacuate(world, now, group):
+            elif classes[group, SIZE] > most or not _evacuate(world, now, group, limit):
                 return False
     return True
 
@@ -490,7 +492,7 @@ def _disturb(world, now, piece, k, unit, limit, company, kind):  # type: ignore[
     """Begin a step at a piece; whether there is anything to repair and to judge."""
     home = now.pieces[piece, HOME]
     if kind < CLOSE:
-        return _evacuate(world, now, home)
+        return _evacuate(world, now, home, limit + SLACK * unit)
     if kind < CLOSE + JOIN:
         return settle(world, now, piece, home)
     if kind < CLOSE + JOIN + GATHER or k > FEW:

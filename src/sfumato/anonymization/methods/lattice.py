@@ -34,7 +34,7 @@ from sfumato.anonymization.problem import (
 from sfumato.budget import Budget, spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import always_compiled, compiled
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy.rules import (
     CLOSE_EQUAL,
     DISTINCT,
@@ -42,6 +42,7 @@ from sfumato.privacy.rules import (
     Rules,
     clear,
     enough,
+    few_groups_hold,
     holds,
     take_in,
 )
@@ -60,6 +61,8 @@ UNHELPFUL = 3
 """Passes in which nobody looks after more than half of the visits were worth it."""
 WORK = 1_000_000
 """Entries looked at, summed over nodes, before somebody asks whether there is time left."""
+TOGETHER = 1 << 18
+"""Entries, of all choices of levels together, up to which numpy looks ahead at once."""
 SHARED = 1 << 17
 """Entries from which on they are dealt into shares …"""
 SHARE_BITS = 8
@@ -130,7 +133,7 @@ def covering_groups(problem: Problem, blocks: Blocks) -> Array:
                 lattice, uncovered, nodes[some], before, limits[some], rules, groups, group,
             )  # fmt: skip
             if len(uncovered) < SHARED:
-                group, left = (_descend if len(rules.kinds) else _descend_for_k)(*given)
+                group, left = _descend(*given)
             else:
                 group, left = _descend_in_shares(*given, problem.budget.threads)
             uncovered, turn = uncovered[:left], turn[len(some) :]
@@ -492,7 +495,41 @@ class _Looking(NamedTuple):
     found: Array
 
 
-@always_compiled
+def _few_look_ahead(
+    table: Array, weights: Array, rest: Array, starts: Array, looks: Array, labels: Array,
+    prices: Array, heights: Array, strides: Array, low: float, high: float, k: int, work: int,
+    ends: Array, now: _Looking,
+) -> bool:  # fmt: skip
+    """`_look_ahead` by numpy, to the end: many choices of levels at a time, column by column."""
+    entry = np.arange(table.shape[1])
+    waiting = [(0, np.zeros(1, np.int64), entry, np.zeros(len(entry), np.int64), rest[0, -1])]
+    while waiting:
+        column, node, entry, classes, lost = waiting.pop()
+        found = []
+        for level in range(heights[column]):
+            at = starts[column, level] + table[column, entry]
+            loss = lost + prices[at]
+            least, most = rest[:, column + 1, entry] + loss
+            may = (least <= high) & (most > low)
+            cell = (classes * looks[column, level] + labels[at])[may]
+            size = np.bincount(cell, weights[entry[may]], len(node) * looks[column, level])
+            enough = size >= k
+            chosen = node[np.flatnonzero(enough) // looks[column, level]] + level * strides[column]
+            kept, number = enough[cell], np.cumsum(enough) - 1
+            found.append((chosen, entry[may][kept], number[cell[kept]], loss[may][kept]))
+        nodes, entries, names, losses = zip(*found, strict=True)
+        if column + 1 == len(table):
+            now.found[np.concatenate(nodes)] = True
+        elif sum(map(len, entries)) > TOGETHER:
+            waiting += [(column + 1, *one) for one in found]
+        else:
+            before = np.cumsum([0, *map(len, nodes)])
+            names = [name + first for name, first in zip(names, before, strict=False)]
+            waiting.append((column + 1, *map(np.concatenate, (nodes, entries, names, losses))))
+    return True
+
+
+@compiled(most=1 << 17, patience=2.0, instead=_few_look_ahead)
 def _look_ahead(  # type: ignore[no-untyped-def]
     table, weights, rest, starts, looks, labels, prices, heights, strides, low, high, k, work,
     ends, now,
@@ -761,7 +798,47 @@ def _name_taken(uncovered, taken, groups, group):  # type: ignore[no-untyped-def
     return group, left
 
 
-@compiled(most=1 << 17)
+def _few_descend(
+    lattice: _Lattice,
+    uncovered: Array,
+    nodes: Array,
+    before: float,
+    limits: Array,
+    rules: Rules,
+    groups: Array,
+    group: int,
+) -> tuple[int, int]:
+    """`_descend` by numpy."""
+    many, axes = len(uncovered), np.arange(lattice.table.shape[1])
+    for levels, limit in zip(nodes, limits, strict=True):
+        here = uncovered[:many]
+        if lattice.weights[here[: rules.k]].sum() < rules.k:
+            break
+        at = lattice.starts[axes, levels] + lattice.table[here]
+        keys = lattice.base[here] + lattice.marks[at].sum(axis=1, dtype=np.uint64)
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        sizes = np.zeros(len(first), np.int64)
+        np.add.at(sizes, number, lattice.weights[here])
+        price = np.zeros(len(first))
+        for axis in axes:
+            price += lattice.prices[at[first, axis]]
+        good = (sizes >= rules.k) & (before < price) & (price <= limit)
+        if len(rules.kinds) and good.any():
+            asked = np.where(good, np.cumsum(good) - 1, -1)[number]
+            given = (asked, int(good.sum()), lattice.weights[here], lattice.sensitive[here], rules)
+            good[good] = few_groups_hold(*given)
+        taken = np.flatnonzero(good)
+        name = np.full(len(first), -1)
+        name[taken[np.argsort(first[taken])]] = group + np.arange(len(taken))
+        covered = name[number] >= 0
+        groups[here[covered]] = name[number[covered]]
+        group, left = group + len(taken), here[~covered]
+        many = len(left)
+        uncovered[:many] = left
+    return group, many
+
+
+@compiled(most=1 << 17, instead=_few_descend)
 def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  # type: ignore[no-untyped-def]
     """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
 
@@ -788,42 +865,3 @@ def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  
         )
         group, many = _name_taken(uncovered[:many], taken, groups, group)
     return group, many
-
-
-def _few_descend(
-    lattice: _Lattice,
-    uncovered: Array,
-    nodes: Array,
-    before: float,
-    limits: Array,
-    rules: Rules,
-    groups: Array,
-    group: int,
-) -> tuple[int, int]:
-    """`_descend` by numpy, where only the number of rows is asked."""
-    many, axes = len(uncovered), np.arange(lattice.table.shape[1])
-    for levels, limit in zip(nodes, limits, strict=True):
-        here = uncovered[:many]
-        if lattice.weights[here[: rules.k]].sum() < rules.k:
-            break
-        at = lattice.starts[axes, levels] + lattice.table[here]
-        keys = lattice.base[here] + lattice.marks[at].sum(axis=1, dtype=np.uint64)
-        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-        sizes = np.zeros(len(first), np.int64)
-        np.add.at(sizes, number, lattice.weights[here])
-        price = np.zeros(len(first))
-        for axis in axes:
-            price += lattice.prices[at[first, axis]]
-        taken = np.flatnonzero((sizes >= rules.k) & (before < price) & (price <= limit))
-        name = np.full(len(first), -1)
-        name[taken[np.argsort(first[taken])]] = group + np.arange(len(taken))
-        covered = name[number] >= 0
-        groups[here[covered]] = name[number[covered]]
-        group, left = group + len(taken), here[~covered]
-        many = len(left)
-        uncovered[:many] = left
-    return group, many
-
-
-_descend_for_k = compiled(_descend.py_func, most=1 << 17, instead=_few_descend)
-"""The same, where only the number of rows is asked."""

@@ -207,7 +207,8 @@ class State(NamedTuple):
         What each class shows and what a row in it loses. Memories have one row more than there is
         room for classes: the template of a class to be.
     bits
-        The index: class c has bit ``c % 64`` of word ``c // 64`` in every row it covers.
+        The index: class c has bit ``c % 64`` of word ``c // 64`` in every row it covers, also
+        while it is not open.
     free
         Numbers of classes that are not open.
     change
@@ -345,23 +346,20 @@ def _index(world, now, group, axis, on):  # type: ignore[no-untyped-def]
 
 
 @bare
-def _show(world, now, group, source, origin, on):  # type: ignore[no-untyped-def]
-    """Let a class show what some memory says, and be open (1) or closed (0) from now on."""
-    head, memories, was = world.head, now.memories, now.classes[group, OPEN]
+def _show(world, now, group, source, origin):  # type: ignore[no-untyped-def]
+    """Let a class show what some memory says, and enter it in the index where it then belongs."""
+    head, memories = world.head, now.memories
     for axis in range(head.shape[0]):
         first, end = head[axis, SLOT], head[axis, END]
-        same = was == on
+        same = True
         for slot in range(first, end):
             same = same and memories[group, slot] == source[origin, slot]
         if same:
             continue
-        if was:
-            _index(world, now, group, axis, False)
+        _index(world, now, group, axis, False)
         for slot in range(first, end):
             memories[group, slot] = source[origin, slot]
-        if on:
-            _index(world, now, group, axis, True)
-    now.classes[group, OPEN] = on
+        _index(world, now, group, axis, True)
 
 
 def populate(world: World, now: State, groups: Array, many: int) -> None:
@@ -370,7 +368,7 @@ def populate(world: World, now: State, groups: Array, many: int) -> None:
     classes[:, HEAD] = -1
     classes[:many, OPEN] = 1
     now.costs[:many] = group_losses(world.head, world.floats, now.memories[:many])
-    now.bits[:] = _packed(_covered(world, now.memories[:many], len(now.bits), room))
+    now.bits[:] = _packed(_covered(world, now.memories[:room], len(now.bits)))
     now.free[: room - many] = np.arange(room - 1, many - 1, -1)
     now.count[FREE] = room - many
     order = np.argsort(groups, kind="stable")
@@ -387,22 +385,22 @@ def populate(world: World, now: State, groups: Array, many: int) -> None:
             np.add.at(now.tallies, (groups, values), pieces[:, ROWS])
 
 
-def _covered(world: World, memories: Array, rows: int, room: int) -> Array:
-    """Which rows of the index so many classes cover, one column a class."""
-    head, ints, many = world.head, world.ints, len(memories)
-    covered = np.zeros((rows, room), dtype=bool)
+def _covered(world: World, memories: Array, rows: int) -> Array:
+    """Which of so many rows of the index classes cover, one column a class."""
+    head, ints = world.head, world.ints
+    covered = np.zeros((rows, len(memories)), dtype=bool)
     for axis, at in enumerate(head[:, SLOT]):
         index_row = world.index_row[world.starts[axis] : world.starts[axis + 1]]
         if head[axis, KIND] == SET:
             for position, row in enumerate(index_row):
                 held = memories[:, at + 1 + position // WORD] >> (position % WORD)
-                covered[row, :many] |= (held & 1).astype(bool)
+                covered[row] |= (held & 1).astype(bool)
             continue
         low, high = memories[:, at], memories[:, at + head[axis, END] - head[axis, SLOT] - 1]
         if head[axis, KIND] == TREE:
             low, high = ints[head[axis, FIRST] + low], ints[head[axis, LAST] + high]
         own = np.arange(index_row[0], index_row[-1] + 1)[:, None]
-        covered[own[:, 0], :many] = (own >= index_row[low]) & (own <= index_row[high])
+        covered[own[:, 0]] = (own >= index_row[low]) & (own <= index_row[high])
     return covered
 
 
@@ -472,23 +470,27 @@ def open_class(world, now, template):  # type: ignore[no-untyped-def]
     count[FREE] -= 1
     group = now.free[count[FREE]]
     _remember(now, group)
-    _show(world, now, group, now.memories, template, 1)
+    _show(world, now, group, now.memories, template)
+    now.classes[group, OPEN] = 1
     now.costs[group] = group_loss(world.head, world.floats, now.memories, group)
     return group
 
 
 @bare
-def close_class(world, now, group):  # type: ignore[no-untyped-def]
-    """Let nobody find a class any more; whoever is in it must move."""
+def close_class(now, group):  # type: ignore[no-untyped-def]
+    """Let nobody find a class any more; whoever is in it must move.
+
+    It stays in the index until its number is given to another.
+    """
     _remember(now, group)
-    _show(world, now, group, now.memories, group, 0)
+    now.classes[group, OPEN] = 0
 
 
 @bare
 def _reshape(world, now, group, template):  # type: ignore[no-untyped-def]
     """Let a class show what a template does."""
     _remember(now, group)
-    _show(world, now, group, now.memories, template, 1)
+    _show(world, now, group, now.memories, template)
     cost = group_loss(world.head, world.floats, now.memories, group)
     now.change[0] += now.classes[group, SIZE] * (cost - now.costs[group])
     now.costs[group] = cost
@@ -510,9 +512,11 @@ def undo(world, now):  # type: ignore[no-untyped-def]
     take_back(world, now, 0)
     for at in range(now.count[CHANGES]):
         group, was_open = now.changed[at, 0], now.changed[at, 1]
-        _show(world, now, group, now.saved, at, was_open)
-        now.costs[group] = now.saved_costs[at]
-        if not was_open:
+        now.classes[group, OPEN] = was_open
+        if was_open:
+            _show(world, now, group, now.saved, at)
+            now.costs[group] = now.saved_costs[at]
+        else:
             now.free[now.count[FREE]] = group
             now.count[FREE] += 1
 
@@ -565,6 +569,7 @@ def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-de
     block, lookup = world.block, world.lookup
     bits, costs, classes, pieces = now.bits, now.costs, now.classes, now.pieces
     best, found, axes = limit, -1, lookup.shape[1]
+    exact = bits.shape[0] == world.starts[axes]  # no two positions share a row
     first, second = lookup[entry, 0], lookup[entry, min(1, axes - 1)]
     for at in range(bits.shape[1]):
         word = bits[first, at] & bits[second, at]
@@ -575,12 +580,12 @@ def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-de
         while word != 0:
             group = (at << 6) + _lowest(word)
             word &= word - np.uint64(1)
-            if group == but or costs[group] >= best:
+            if group == but or costs[group] >= best or not classes[group, OPEN]:
                 continue
             member = classes[group, HEAD]
             if member < 0 or block[pieces[member, ENTRY]] != block[entry]:
                 continue
-            if covers(head, ints, now.memories, group, table, entry):
+            if exact or covers(head, ints, now.memories, group, table, entry):
                 best, found = costs[group], group
     return found, best
 
@@ -676,7 +681,15 @@ def tighten(world, now, group, most):  # type: ignore[no-untyped-def]
             if group_loss(head, world.floats, memories, template) < now.costs[group] - LEAST:
                 _reshape(world, now, group, template)
             return
-        grow_all(head, ints, memories, template, table, pieces[member, ENTRY])
+        less, entry = False, pieces[member, ENTRY]
+        for axis in range(head.shape[0]):
+            first, last = head[axis, SLOT], head[axis, END] - 1
+            same = memories[template, first] == memories[group, first]
+            if not same or memories[template, last] != memories[group, last]:
+                less = True
+                grow(head, ints, memories, template, axis, table[entry, axis])
+        if not less:
+            return  # it shows what it must already
 
 
 @bare
