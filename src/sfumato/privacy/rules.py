@@ -699,7 +699,8 @@ def few_groups_hold(
 ) -> Array:
     """`groups_hold` without a compiler; by numpy for the rules that are asked most."""
     if rules.people >= 0 or rules.mapped >= 0:
-        return groups_hold.plain(groups, number, weights, sensitive, rules)
+        each: Array = groups_hold.plain(groups, number, weights, sensitive, rules)
+        return each
     inside = groups >= 0
     groups, weights, sensitive = groups[inside], weights[inside], sensitive[inside]
     sizes = np.bincount(groups, weights, number).astype(np.int64)
@@ -725,7 +726,7 @@ def few_groups_hold(
     return good
 
 
-@compiled(instead=few_groups_hold)
+@compiled
 def groups_hold(
     groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
 ) -> Array:

@@ -502,30 +502,35 @@ def _few_look_ahead(
 ) -> bool:  # fmt: skip
     """`_look_ahead` by numpy, to the end: many choices of levels at a time, column by column."""
     entry = np.arange(table.shape[1])
-    waiting = [(0, np.zeros(1, np.int64), entry, np.zeros(len(entry), np.int64), rest[0, -1])]
+    begun = (np.zeros(1, np.int64), entry, np.zeros(len(entry), np.int64), rest[0, -1])
+    waiting: list[tuple[int, tuple[Array, ...]]] = [(0, begun)]
     while waiting:
-        column, node, entry, classes, lost = waiting.pop()
+        column, (node, entry, classes, lost) = waiting.pop()
         found = []
         for level in range(heights[column]):
             at = starts[column, level] + table[column, entry]
             loss = lost + prices[at]
             least, most = rest[:, column + 1, entry] + loss
             may = (least <= high) & (most > low)
-            cell = (classes * looks[column, level] + labels[at])[may]
-            size = np.bincount(cell, weights[entry[may]], len(node) * looks[column, level])
-            enough = size >= k
-            chosen = node[np.flatnonzero(enough) // looks[column, level]] + level * strides[column]
+            values = looks[column, level]
+            cell, many = (classes * values + labels[at])[may], len(node) * values
+            cells = np.arange(many if many <= TOGETHER else 0)
+            if many > TOGETHER:
+                cells, cell = np.unique(cell, return_inverse=True)
+            enough = np.bincount(cell, weights[entry[may]], len(cells)) >= k
+            chosen = node[cells[enough] // values] + level * strides[column]
             kept, number = enough[cell], np.cumsum(enough) - 1
             found.append((chosen, entry[may][kept], number[cell[kept]], loss[may][kept]))
-        nodes, entries, names, losses = zip(*found, strict=True)
         if column + 1 == len(table):
-            now.found[np.concatenate(nodes)] = True
-        elif sum(map(len, entries)) > TOGETHER:
-            waiting += [(column + 1, *one) for one in found]
+            now.found[np.concatenate([one[0] for one in found])] = True
+        elif sum(len(one[1]) for one in found) > TOGETHER:
+            waiting += [(column + 1, one) for one in found]
         else:
-            before = np.cumsum([0, *map(len, nodes)])
-            names = [name + first for name, first in zip(names, before, strict=False)]
-            waiting.append((column + 1, *map(np.concatenate, (nodes, entries, names, losses))))
+            before = 0
+            for chosen, _, names, _ in found:
+                names += before
+                before += len(chosen)
+            waiting.append((column + 1, tuple(map(np.concatenate, zip(*found, strict=True)))))
     return True
 
 
@@ -838,7 +843,7 @@ def _few_descend(
     return group, many
 
 
-@compiled(most=1 << 17, instead=_few_descend)
+@compiled(most=1 << 17, patience=2.0, instead=_few_descend)
 def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  # type: ignore[no-untyped-def]
     """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
 
