@@ -159,5 +159,6 @@ def test_another_file_system_is_refused_before_anything_is_done(
     clinic: dict[str, Any], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Spark, "reaches", lambda *_: False)
+    monkeypatch.setattr(_Session, "stream", lambda *_: pytest.fail("values were looked at"))
     with pytest.raises(ParameterError, match="another file system"):
         ask(clinic, key, tmp_path / "released")

@@ -135,11 +135,11 @@ def anonymize(
         if not isinstance(source, Dataset):
             stack.callback(made.close)
         target = _Target(None if output is None else os.fspath(output), format, force, sign)
-        plan = without_names(plan_of(made, request, exclude), budget)
+        plan = replace(plan_of(made, request, exclude), author=checked_author(author))
         if format is not None:
             format_of(target.output or "", format)
-        check_place(plan, target.output, force, sign)
-        plan = replace(plan, author=checked_author(author))
+        check_place(plan, target.output, force, sign)  # before any row is looked at
+        plan = without_names(plan, budget)
         if request.shift_dates:
             plan = moved_dates(plan, budget)
         return (_linked if request.linkable else _unlinked)(plan, target, budget)
