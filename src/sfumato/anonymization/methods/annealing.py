@@ -376,7 +376,8 @@ def _evacuate(world, now, group, limit):  # type: ignore[no-untyped-def]
         return False
     close_class(now, group)
     while now.classes[group, HEAD] >= 0:
-        if now.change[0] > limit or not settle(world, now, now.classes[group, HEAD], group):
+        least = now.change[0] - now.classes[group, SIZE] * now.costs[group]  # whoever is left
+        if least > limit or not settle(world, now, now.classes[group, HEAD], group):
             return False
     return True
 
@@ -512,7 +513,7 @@ def _disturb(world, now, piece, k, unit, limit, company, kind):  # type: ignore[
     return True
 
 
-@partial(bare, most=1 << 19, patience=12.0, lists=True)
+@partial(bare, most=1 << 19, patience=15.0, lists=True)
 def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
     """Take a step at each of these pieces in turn; returns by how much the loss has fallen.
 
