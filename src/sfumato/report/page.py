@@ -110,8 +110,8 @@ def _never_green(page: Page) -> Sequence[str]:
 
 
 AT_HOME = (
-    "This page tells about the table itself, and guesses about single cells can be tried out on "
-    "its figures: it is for those who may see that table."
+    "This page tells about the rows themselves, and guesses about single cells can be tried out on "
+    "its figures: it is for those who may see these rows."
 )
 
 

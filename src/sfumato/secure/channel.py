@@ -228,7 +228,7 @@ class Channel:
         raise PeerError(
             f"the other party stopped{reason}",
             where=f"step `{step}`",
-            remedy="Look at its own message, then start both sides again.",
+            remedy="Look at its own message, then start all sides again.",
         )
 
     def _refuse(self, step: str, what: str) -> NoReturn:
@@ -249,7 +249,7 @@ class Channel:
         raise PeerError(
             f"the other party stopped: {reason}" if reason else f"the other party {how}",
             where=f"step `{step}`",
-            remedy="Check that it is still running, then start both sides again.",
+            remedy="Check that it is still running, then start all sides again.",
         )
 
     def _reason_in_inbox(self) -> str:

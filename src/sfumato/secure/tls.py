@@ -466,7 +466,7 @@ def _explained() -> Iterator[None]:
     except OSError as error:
         raise PeerError(
             "the other party cannot be reached any more",
-            remedy="Check the network, then start both sides again.",
+            remedy="Check the network, then start all sides again.",
         ) from error
 
 
