@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.anonymization import in_parts as solving
 from sfumato.anonymization import parting
-from sfumato.anonymization.parting import Whole, merged, merged_into, parts_of, plan_parts
+from sfumato.anonymization.parting import Whole, merged, merged_into, plan_parts
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines import sql_engine
@@ -325,7 +325,7 @@ def test_cuts_say_the_same_here_and_in_the_database() -> None:
     parting = plan_parts(sample, whole, request, 7)
     assert parting.parts == 7
     entries = sf.table(people()).classes(QI)
-    here = np.bincount(parts_of(entries, parting), weights=entries.counts, minlength=7)
+    here = np.bincount(parting.of(entries), weights=entries.counts, minlength=7)
     there = table.engine.part_counts(parting)  # type: ignore[attr-defined]
     assert dict(zip(*(c.to_pylist() for c in there.columns), strict=True)) == dict(
         enumerate(here.astype(int).tolist())

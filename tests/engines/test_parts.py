@@ -16,8 +16,11 @@ import pytest
 import sfumato as sf
 from cli_tools import sfumato
 from sfumato.anonymization import in_parts as solving
+from sfumato.anonymization import verb
 from sfumato.columns import persons as named_persons
+from sfumato.engines import sql_engine
 from sfumato.engines.protocol import Engine, asks_sql
+from sfumato.engines.recoding import Cut, Parting
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.populations import promises
 from sfumato.quasi import proof
@@ -251,6 +254,64 @@ def test_what_travels_is_what_the_documentation_says(
         assert statements <= (len(source.columns) + 1) + 6 + 2 + 8
     else:
         assert rows < travelled.streamed <= rows + 3 * classes
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+def test_rows_that_fit_come_once_and_lose_nothing(
+    kind: str,
+    opened: Opener,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verb, "WORTH_COUNTING", 100)
+    monkeypatch.setattr(sql_engine, "_LOOKED_AT", 200)
+    random = np.random.default_rng(5)
+    odd = ["", "\\N", "a\tb\\", 'ä "b"\n', None]
+    table = pa.table(
+        {
+            **{name: random.integers(0, 40, 2000) for name in "abc"},
+            "day": pa.array(random.integers(0, 90, 2000).astype("datetime64[D]")),
+            "note": pa.array([odd[at] for at in random.integers(0, 5, 2000)]),
+            "well": pa.array([(True, False, None)[at] for at in random.integers(0, 3, 2000)]),
+        }
+    )
+    asked: dict[str, Any] = {"qi": [*"abc", "day"], "sensitive": ["well"], "k": 5, "parts": 4}
+    source, place = Table(opened(table)), destination(kind, tmp_path, request)
+    engine = source.engine
+    assert asks_sql(engine)
+    travelled = Travelled(monkeypatch, type(engine.connection.session()))
+    counted = []
+    for most in (1 << 28, 1):
+        monkeypatch.setattr(sql_engine, "_HELD_BYTES", most)
+        travelled.answered = travelled.streamed = 0
+        release = sf.anonymize(source, output=place, force=True, **asked)
+        counted.append((travelled.answered, travelled.streamed))
+        assert release.verified
+        assert release.details["in_parts"]["parts"] == 4
+        back = release.to_arrow()
+        kept = ["note", "well"]
+        assert Counter(map(str, back.select(kept).to_pylist())) == Counter(
+            map(str, table.select(kept).to_pylist())
+        )
+    (answered, streamed), (more, _) = counted
+    assert streamed == 2000
+    assert answered + 2000 < more, "neither samples nor values come by themselves"
+    among = Cut("note", pa.array(odd[2:4]), True, -2, -3)
+    parting = Parting((Cut("a", pa.array([20]), False, 1, -1), among), 3)
+    with engine.one_moment():
+        told = [engine.part_counts(parting, ["well"])]
+        engine.row_count()
+        monkeypatch.setattr(sql_engine, "_HELD_BYTES", 1 << 28)
+        engine.count_values(table.column_names, 0, None, table.column_names)
+        monkeypatch.setattr(type(engine.connection), "session", None)
+        told.append(engine.part_counts(parting, ["well"]))
+        assert engine.sample(50, ["note"], 3).num_rows == 50
+    first, second = (
+        Counter(map(tuple, zip(*one.to_pydict().values(), strict=True))) for one in told
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize("kind", DATABASES, indirect=True)

@@ -37,7 +37,6 @@ from sfumato.anonymization.parting import (
     merged,
     merged_into,
     others_of,
-    parts_of,
     plan_parts,
 )
 from sfumato.anonymization.persons import entries_of_persons
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PartSolver",
+    "moved",
     "parts_for",
     "planned_in_parts",
     "refuse_too_large",
@@ -130,6 +130,14 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     if not able.remote:
         _refuse_too_little(table, budget)
     return _power_of_two(-(-rows // _most_rows(request, budget)))
+
+
+def moved(table: Table, request: Request, budget: Budget) -> tuple[str, ...]:
+    """Columns that come here, row by row, to be solved in parts; none where rows stay."""
+    able = table.engine.capabilities
+    if not able.remote or able.runs_work or parts_for(table, request, budget) is None:
+        return ()
+    return tuple(name for name in table.columns if name not in request.dropped)
 
 
 def refuse_too_large(table: Table, request: Request, budget: Budget, memory: int) -> None:
@@ -484,7 +492,7 @@ def _satisfying(problem: Problem, parting: Parting, k_map: int | None) -> tuple[
     All of them satisfy the rules.
     """
     first = problem.source
-    part = parts_of(first, parting)
+    part = parting.of(first)
     if problem.merged is not None:
         merged = np.zeros(problem.entries.entries, dtype=np.int64)
         merged[problem.merged.into[::-1]] = part[::-1]
@@ -500,7 +508,7 @@ def _satisfying(problem: Problem, parting: Parting, k_map: int | None) -> tuple[
 
     people = np.zeros(0, dtype=np.int64)
     if problem.crowd is not None:
-        people = parts_of(problem.crowd, parting)
+        people = parting.of(problem.crowd)
         crowd = np.bincount(people, problem.crowd.row_counts, parting.parts).astype(np.int64)
         counts, rules = _mapped(counts, crowd, rules, k_map)
     into = merged_into(parting, counts, rules, overlapping=persons)
@@ -678,7 +686,7 @@ def _cut_cost(sample: pa.Table, parting: Parting, request: Request, whole: Whole
     rows = replace(whole, persons=None)  # few persons have several rows in a sample
     problem = replace(prepare(table, plain, Budget(threads=1), rows), options={}, limits={})
     as_one = mondrian.solve(problem)
-    apart = mondrian.solve(replace(problem, apart=parts_of(problem.entries, parting)))
+    apart = mondrian.solve(replace(problem, apart=parting.of(problem.entries)))
     losses = [certainty_penalty(replace(s, solves=problem).view) for s in (as_one, apart)]
     return {"sample_loss_as_one": losses[0], "sample_loss_in_parts": losses[1]}
 

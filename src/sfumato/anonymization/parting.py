@@ -57,7 +57,6 @@ __all__ = [
     "merged",
     "merged_into",
     "others_of",
-    "parts_of",
     "plan_parts",
 ]
 
@@ -254,7 +253,7 @@ class Crowd:
             for batch in population.batches(request.qi_columns, BATCH_ROWS // 4):
                 arrays = [of_type(_decoded(batch.column(c.name)), c.type, c.name) for c in columns]
                 rows = pa.table(arrays, names=[c.name for c in columns])
-                part = parts_of(codes_of_table(rows), parting)
+                part = parting.of(codes_of_table(rows))
                 counts[:] += np.bincount(part, minlength=parting.parts)
                 yield from rows.add_column(0, "part", pa.array(part)).to_batches()
 
@@ -264,7 +263,7 @@ class Crowd:
     def beside(self, rows: pa.Table) -> pa.Table:
         """The people who lie in the same part as some rows."""
         first = codes_of_table(rows.slice(0, 1).select(list(self.parting.columns)))
-        at = self.into[int(parts_of(first, self.parting)[0])]
+        at = self.into[int(self.parting.of(first)[0])]
         tables = [self.dealt.table(int(part)) for part in np.flatnonzero(self.into == at)]
         empty = pa.schema([(column.name, column.type) for column in self.columns]).empty_table()
         return pa.concat_tables([empty, *(t for t in tables if t is not None)])
@@ -532,32 +531,6 @@ def merged(parting: Parting, into: Array) -> Parting:
     cuts = tuple(replace(cut, yes=renamed(cut.yes), no=renamed(cut.no)) for cut in parting.cuts)
     number = int(into.max()) + 1
     return Parting(cuts if number > 1 else (), number)
-
-
-def parts_of(entries: Codes, parting: Parting) -> Array:
-    """The part of each entry, as a statement would say it."""
-
-    def go(at: int, chosen: Array) -> None:
-        if at < 0:
-            answer[chosen] = -1 - at
-            return
-        cut = parting.cuts[at]
-        values = entries.values_of(cut.column)
-        known = codes_among(cut.values, values)
-        goes = np.zeros(len(values), dtype=bool)
-        if cut.among:
-            goes[known[known >= 0]] = True
-        else:
-            _, ranks = ranked(joined(cut.values, values))
-            goes = ranks[1:] < ranks[0]
-        yes = goes[entries.column(cut.column)[chosen]]
-        go(cut.yes, chosen[yes])
-        go(cut.no, chosen[~yes])
-
-    answer = np.zeros(entries.entries, dtype=np.int64)
-    if parting.cuts:
-        go(0, np.arange(entries.entries))
-    return answer
 
 
 def joined(first: pa.Array, second: pa.Array) -> pa.Array:

@@ -133,7 +133,10 @@ def anonymize(
 
             refuse_too_large(opened, request, budget, budget.memory)
         if asks_sql(opened.engine) and opened.rows > WORTH_COUNTING:
-            opened.engine.count_values(opened.columns, request.seed, budget)
+            from sfumato.anonymization.in_parts import moved
+
+            engine, names = opened.engine, moved(opened, request, budget)
+            engine.count_values(opened.columns, request.seed, budget, names)
         check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
         named = refuse_named(opened, request, budget)
         if request.parts is not None or not opened.engine.capabilities.coded:

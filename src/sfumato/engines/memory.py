@@ -241,17 +241,7 @@ class MemoryEngine:
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions, in the order of the table."""
-        names = names_in(self.schema(), columns)
-        total = self.row_count()
-        codes = self.codes(names)
-        if rows < total:
-            chosen = np.random.default_rng(seed).choice(total, rows, replace=False, shuffle=False)
-            codes = codes.take(np.sort(chosen))
-        taken = [
-            values.take(as_arrow(array))
-            for array, values in zip(codes.arrays, codes.values, strict=True)
-        ]
-        return pa.Table.from_arrays(taken, names=list(names))
+        return self.codes(names_in(self.schema(), columns)).drawn(rows, seed).table()
 
     def stage(
         self,

@@ -465,6 +465,23 @@ class Codes:
         length = len(arrays[0]) if arrays else int(np.arange(self.entries)[entries].size)
         return Codes(self.columns, arrays, self.values, counts, length)
 
+    def table(self) -> pa.Table:
+        """The entries as values."""
+        from sfumato.engines.encoding import as_arrow
+
+        pairs = zip(self.arrays, self.values, strict=True)
+        taken = [values.take(as_arrow(codes)) for codes, values in pairs]
+        return pa.Table.from_arrays(taken, names=list(self.columns))
+
+    def drawn(self, rows: int, seed: int) -> Codes:
+        """Entries at seeded positions, in their order; all if there are no more."""
+        if rows >= self.entries:
+            return self
+        chosen = np.random.default_rng(seed).choice(
+            self.entries, rows, replace=False, shuffle=False
+        )
+        return self.take(np.sort(chosen))
+
     def column(self, name: str) -> CodeArray:
         """The codes of one column."""
         return self.arrays[self.columns.index(name)]

@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.budget import each, submitted
-from sfumato.engines.encoding import as_arrow
+from sfumato.engines.encoding import as_arrow, codes_among, codes_of_table
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     CodeArray,
@@ -44,6 +45,7 @@ from sfumato.engines.protocol import (
 )
 from sfumato.engines.writing import marked_as_labels
 from sfumato.errors import EngineError
+from sfumato.kernels import group_rows
 from sfumato.kernels.ranking import translate
 
 __all__ = [
@@ -426,6 +428,39 @@ class Parting:
     def columns(self) -> tuple[str, ...]:
         """Columns that are looked at."""
         return tuple(dict.fromkeys(cut.column for cut in self.cuts))
+
+    def of(self, entries: Codes) -> npt.NDArray[Any]:
+        """The part of each entry, as a statement would say it."""
+        answer = np.zeros(entries.entries, np.uint32)
+
+        def go(at: int, chosen: npt.NDArray[np.uint32]) -> None:
+            if at < 0:
+                answer[chosen] = -1 - at
+                return
+            cut = self.cuts[at]
+            values = entries.values_of(cut.column)
+            if cut.among:
+                known = codes_among(cut.values, values)
+                goes = np.zeros(len(values), np.bool_)
+                goes[known[known >= 0]] = True
+            else:
+                both = pa.chunked_array([cut.values.cast(values.type), values])
+                ranks = codes_of_table(pa.table({"value": both})).arrays[0]
+                goes = ranks[1:] < ranks[0]
+            yes = goes[entries.column(cut.column)[chosen]]
+            go(cut.yes, chosen[yes])
+            go(cut.no, chosen[~yes])
+
+        if self.cuts:
+            go(0, np.arange(entries.entries, dtype=np.uint32))
+        return answer
+
+    def tables(self, entries: Codes) -> Iterator[tuple[int, pa.Table]]:
+        """The entries of each part that has some, in their order."""
+        order, starts = group_rows(self.of(entries), self.parts)
+        for part, (start, end) in enumerate(pairwise(starts)):
+            if start < end:
+                yield part, entries.take(order[start:end]).table()
 
     def thresholds(self, types: Mapping[str, pa.DataType]) -> pa.Table:
         """The values of all cuts in one row, to stand beside the rows that are cut."""

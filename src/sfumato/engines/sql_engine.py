@@ -24,7 +24,7 @@ from sqlglot import exp
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
 from sfumato.engines.connection import Connection, Session, interrupting, temporary_name
-from sfumato.engines.encoding import codes_of_table
+from sfumato.engines.encoding import as_arrow, codes_of_table, encode_batches
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     CELL_BYTES,
@@ -72,7 +72,7 @@ from sfumato.engines.recoding import (
 from sfumato.engines.spool import PrivateFolder, give_back
 from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
 from sfumato.errors import EngineError, EngineMemoryError, TooManyClassesError, spell
-from sfumato.kernels import group_sums
+from sfumato.kernels import group_sums, representatives
 from sfumato.wording import counted
 
 __all__ = ["SQLEngine"]
@@ -89,6 +89,8 @@ _AS_ONE = 1024
 """Combinations, about, of columns that are counted as one."""
 _HELD_BYTES = 1 << 28
 """Rows that are held here where nobody named a limit of memory; else a quarter of that."""
+_HELD_KINDS = ("integer", "text", "boolean", "date")
+"""What is the same as ever after it was held here and written as text."""
 _AS_TEXT = 24
 """Bytes of a number or date that passes by as text."""
 _MOST_WORDS = 10_000
@@ -124,6 +126,7 @@ class SQLEngine:
         self._lengths: dict[str, float] = {}
         self._values: dict[str, Codes] = {}
         self._widths: dict[str, float] = {}
+        self._held: Codes | None = None
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -444,6 +447,17 @@ class SQLEngine:
 
         Given others, those are counted that go to each part.
         """
+        held = self._near((*parting.columns, *columns))
+        if held is not None and person is None and others is None:
+            part, own = as_arrow(np.arange(parting.parts)), held.select(columns)
+            cells = Codes(
+                (sql.PART, *(f"c{at}" for at in range(len(columns)))),
+                (parting.of(held), *own.arrays),
+                (part, *own.values),
+            )
+            ids, number = cells.numbered(cells.columns)
+            counts = as_arrow(group_sums(ids, number))
+            return cells.take(representatives(ids, number)).table().append_column("rows", counts)
         found = [whole_number(sql.PART), *columns_named(self.schema(), columns)]
         with self._cutting(parting, budget) as (session, thresholds):
             rows = self._others(others, session) if others else self.connection.rows()
@@ -492,6 +506,9 @@ class SQLEngine:
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions in their order, or the first in a seeded random order."""
         names, held = names_in(self.schema(), columns), self.connection.rows()
+        near = self._near(names)
+        if near is not None:
+            return near.drawn(rows, seed).table()
         declared = columns_named(self.schema(), names)
         if not self.capabilities.ordered:
             for below in (self._nearly_all_below(rows), None):
@@ -554,14 +571,21 @@ class SQLEngine:
                 yield
             finally:
                 self.capabilities = able
-                self._row_count = self._identity = None
+                self._row_count = self._identity = self._held = None
                 self._sizes.clear()
                 self._values.clear()
 
-    def count_values(self, columns: Sequence[str], seed: int, budget: Budget | None = None) -> None:
+    def count_values(
+        self,
+        columns: Sequence[str],
+        seed: int,
+        budget: Budget | None = None,
+        moved: Sequence[str] = (),
+    ) -> None:
         """Count the values of all columns that seem to have few, before each is asked for.
 
-        That takes one pass where several counts cost less in one than each by itself.
+        That takes one pass where several counts cost less in one than each by itself. Columns of
+        rows that are `moved` here in any case are held, and counted here, if they fit.
         """
         rows = self.connection.rows()
         if not (rows.dialect.counts_together and self.capabilities.stable):
@@ -575,6 +599,20 @@ class SQLEngine:
             for name, values in zip(sample.columns, sample.values, strict=True)
             if 2 * len(values) <= sample.rows and name not in self._values
         ]
+        declared = columns_named(self.schema(), moved)
+        known = {column.name for column in declared if column.kind in _HELD_KINDS}
+        alike = known.issuperset(moved) and known.issubset(few)
+        if moved and alike and self._fit(declared, budget):
+            with self.asking("reading rows", budget) as session:
+                stream = session.stream(sql.all_rows(rows, moved), declared)
+                with closing(stream):
+                    arrays, values, number = encode_batches(stream, declared)
+            self._held = Codes(tuple(moved), arrays, values, None, number)
+            for name, codes, own in zip(moved, arrays, values, strict=True):
+                once = np.arange(len(own), dtype=codes.dtype)
+                sums = group_sums(codes, len(own))
+                self._values[name] = Codes((name,), (once,), (own,), sums)
+            few = [name for name in few if name not in known]
         for start in range(0, len(few), _AT_ONCE):
             names = few[start : start + _AT_ONCE]
             declared = columns_named(self.schema(), names)
@@ -594,6 +632,13 @@ class SQLEngine:
                 once = np.arange(number, dtype=held.arrays[0].dtype)
                 rows_of = group_sums(held.arrays[0], number, held.counts)
                 self._values[column.name] = replace(held, arrays=(once,), counts=rows_of)
+
+    def _near(self, columns: Sequence[str]) -> Codes | None:
+        """Some columns of all rows, where they are held here."""
+        held = self._held
+        if held is None or not set(columns) <= set(held.columns):
+            return None
+        return held.select(tuple(dict.fromkeys(columns)))
 
     # Tables beside this one
 
@@ -1019,14 +1064,19 @@ class _MadeInParts(_Made):
         # What passes by to a table of the same database passes as text: nothing is lost on the way.
         passing = [n for n in self.schema.names if apart and n not in parted.written]
         text = [n for n in passing if n not in parted.reads]
+        fields = [pa.field(f.name, pa.string()) if f.name in passing else f for f in self.schema]
+        near = engine._near(names)
+        if near is not None:
+            sent = tuple(columns_named(engine.schema(), names))
+            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields))
+            solved = self._solved(parting.tables(near), recoder)
+            yield None, (batch for table in solved for batch in table.to_batches())
+            return
         with engine._cutting(parting, self.budget) as (session, thresholds):
             sent = tuple(
                 column_of(column.name, pa.string()) if column.name in text else column
                 for column in columns_named(engine.schema(), names)
             )
-            fields = [
-                pa.field(f.name, pa.string()) if f.name in passing else f for f in self.schema
-            ]
             beside, along = None, tuple[Column, ...]()
             if parted.others is not None:
                 theirs, along = engine._others(parted.others, session), parted.others.columns
