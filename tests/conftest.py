@@ -405,7 +405,7 @@ def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
         return
     from sfumato.anonymization import dual_ascent
     from sfumato.anonymization.cells import bounds, candidates, paper, search, table
-    from sfumato.anonymization.methods import annealing, kmember, lattice, mondrian, pricing
+    from sfumato.anonymization.methods import kmember, lattice, mondrian, pricing
     from sfumato.hierarchy import tree
     from sfumato.joint import attack
     from sfumato.kernels import sorted_groups
@@ -413,7 +413,7 @@ def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
     from sfumato.release import label_matching
 
     for loop in (
-        annealing._anneal, attack._search_rows, attack.reduce_lattice, bounds._cheapest_prices,
+        attack._search_rows, attack.reduce_lattice, bounds._cheapest_prices,
         bounds._lower_to_feasible, candidates._mine, candidates._near_groups,
         candidates._nearest_distances, dual_ascent._dual_value, kmember._cluster_blocks,
         label_matching.build_tree, label_matching.claim_points, label_matching.count_people,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
+import math
 import os
 import re
 import stat
@@ -23,7 +24,7 @@ import pytest
 import sfumato
 from sfumato import kernels
 from sfumato.budget import Budget, Clock, together
-from sfumato.kernels import compiling
+from sfumato.kernels import compiling, translating
 from sfumato.kernels.compiling import Loop
 from sfumato.kernels.ranking import translate
 
@@ -117,7 +118,7 @@ BLUR = (
     "anonymize people.csv -k 5 --qi birth_date,sex,zip,department --sensitive diagnosis -l 2 "
     "--identifiers patient_id,name,ssn,email,phone,note,doctor --method {} -o {}.csv"
 )
-for name in ("lattice", "full-domain", "kmember", "cells"):
+for name in ("lattice", "full-domain", "kmember", "best", "cells"):
     VERBS[name] = BLUR.format(name, name)
 
 
@@ -177,21 +178,100 @@ class Board(NamedTuple):
     moved: object
 
 
-def _marked(board, at):
-    fields = board.fields
-    for i in range(fields.shape[0]):
-        for j in range(fields.shape[1]):
-            if fields[i, j] == np.int64(at):
-                fields[i, j], board.moved[0] = -1, fields[i, j] + 0.5
-    return fields[0, 1]
+@compiling.bare
+def _cut(numbers, low, high):
+    if low > high:
+        return -1, 0.5
+    return low // 3, numbers[low % 2]
 
 
-def test_a_loop_runs_on_lists_as_on_arrays():
-    boards = [Board(np.arange(6, dtype=np.int32).reshape(2, 3), np.zeros(1)) for _ in range(3)]
-    loops = (Loop(_marked, lists=True).interpreted, Loop(_marked).interpreted, numba.njit(_marked))
-    assert [loop(board, 4) for loop, board in zip(loops, boards, strict=True)] == [1, 1, 1]
-    assert {str(board) for board in boards} == {str(boards[2])}
-    assert boards[0].fields.tolist() == [[0, 1, 2], [3, -1, 5]]
+@compiling.bare
+def _largest(row):
+    largest = 0
+    for number in row:
+        largest = max(largest, number)
+    return largest
+
+
+@compiling.bare
+def _count(counts, at):
+    counts[at] += 1
+
+
+STEP = 2
+
+
+def _played(board, at, share):
+    fields, moved, bits = board.fields, board.moved, np.uint64(1) << np.uint64(at)
+    rows, columns = fields.shape
+    own, total = np.zeros((rows, columns), np.int64), 0  # a whole number, at first
+    for i in range(rows - 1, -1, -1):
+        for j in range(0, columns, STEP):
+            if i == j or (fields[i, j] == at and not moved[-1] > 9.0):
+                continue
+            fields[i, j], own[i, j] = fields[i, j] - at, fields[i, j]
+            total += own[i, j] * share if share < 1.0 else -7
+        _count(fields[i], -1)
+        total += _largest(fields[i][1:])
+    while True:
+        bits = bits * np.uint64(3) ^ (bits >> np.uint64(1))
+        if bits > np.uint64(1000) or bits == 0:
+            break
+    low, found = _cut(moved, np.int64(-total), at)
+    moved[0] = moved[1] = low + found + math.log(abs(total) + 2.0**-3) / (at % -5 - 1)
+    moved[-1] -= min(-1 // 2, at) | 4
+    return total + (0 < at <= 4) + int(bits) + int(2.9) + (math.inf if at > 90 else 0)
+
+
+def _board():
+    return Board(np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(3.0))
+
+
+def test_a_loop_gives_the_same_without_numba(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    loop = Loop(_played, direct=True)
+    for at, share in ((4, 0.25), (1, 2.0), (40, 0.1), (91, 1.0)):
+        first, second = _board(), _board()
+        assert loop(first, at, share) == loop.plain(second, at, share)
+        assert str(first) == str(second) != str(_board())
+    assert not loop.settled  # numba was not asked
+
+
+def test_code_is_kept_until_it_would_be_another(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    compiled, compiling_now = [], translating._compiled
+    monkeypatch.setattr(
+        translating, "_compiled", lambda *made: compiled.append(made) or compiling_now(*made)
+    )
+
+    def played(field=np.int32):
+        board = Board(np.ones((1, 1), field), np.ones(1))
+        return Loop(_played, direct=True)(board, 1, 0.5)
+
+    assert played() == played()
+    assert len(compiled) == 1
+    played(np.int16)
+    assert len(compiled) == 2
+    for kept in tmp_path.glob("*.code"):
+        kept.write_bytes(kept.read_bytes()[:-1])  # as after a full disk
+    assert played() == played()
+    assert len(compiled) == 3
+    monkeypatch.setattr(sys.modules[__name__], "STEP", 3)
+    played()
+    assert len(compiled) == 4
+
+
+def _many(numbers):
+    return len(numbers)
+
+
+def test_numba_compiles_what_else_nobody_understands():
+    for loop, numbers in (
+        (Loop(_many, direct=True), np.arange(2)),
+        (Loop(_largest.py_func, direct=True), np.arange(4)[::2]),  # they do not lie side by side
+    ):
+        assert loop(numbers) == 2
+        assert loop.settled
 
 
 def _with_and_without_a_constant(number):
@@ -569,17 +649,16 @@ def test_an_alarm_that_comes_too_late_is_taken_back(monkeypatch, ended_by):
     assert told[-1] is not None
 
 
-@pytest.mark.parametrize("lists", [False, True])
-def test_what_others_write_while_a_loop_begins_stays(monkeypatch, lists):
+def test_what_others_write_while_a_loop_begins_stays(monkeypatch):
     copied = compiling._copied
 
-    def meanwhile(value, copies, lists):
-        own = copied(value, copies, lists)
+    def meanwhile(value, copies):
+        own = copied(value, copies)
         if isinstance(value, np.ndarray):
             value[1] = 7  # as another thread may, once this one has its copy
         return own
 
-    loop, numbers = Loop(_first_becomes_one, lists=lists), np.zeros(3, np.int64)
+    loop, numbers = Loop(_first_becomes_one), np.zeros(3, np.int64)
     monkeypatch.setattr(compiling, "_copied", meanwhile)
     loop.interpreted(numbers)
     assert numbers.tolist() == [1, 7, 0]

@@ -9,7 +9,6 @@ running a loop as the Python that it is. Both give what the compiled loop gives.
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import errno
 import gc
@@ -24,7 +23,7 @@ import types
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,6 +33,7 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
 from sfumato.budget import Clock
+from sfumato.kernels.translating import Translated, UntranslatableError
 
 __all__ = [
     "Loop",
@@ -105,9 +105,8 @@ class Loop:
     instead
         What gives the same without a compiler; it runs where the loop would run as it is, also
         within another, and has the same arguments.
-    lists
-        Whether it runs as it is on lists, several times as fast as on arrays. Then it, and whatever
-        it calls, may read and write single numbers of its arguments, and ask for their shape.
+    direct
+        Whether LLVM compiles it without numba, see `translating`; then it never runs as it is.
     options
         More for numba.
     """
@@ -123,14 +122,14 @@ class Loop:
         most: int = 1 << 15,
         patience: float = 0.7,
         instead: Callable[..., Any] | None = None,
-        lists: bool = False,
+        direct: bool = False,
         **options: Any,
     ) -> None:
         self.py_func = function
         self.most = most
         self.patience = patience
         self.instead = instead
-        self.lists = lists
+        self.direct = direct
         self._options = options
         self._settled: Callable[..., Any] | None = None
         update_wrapper(self, function)
@@ -139,7 +138,10 @@ class Loop:
         """Run it."""
         if self._settled is not None:
             return self._settled(*arguments)
-        if self._may_run_as_it_is(arguments):
+        if self.direct:
+            with suppress(UntranslatableError):
+                return self.translated(*arguments)
+        elif self._may_run_as_it_is(arguments):
             start = time.thread_time()
             try:
                 return (self.instead or self.interpreted)(*arguments)
@@ -166,6 +168,11 @@ class Loop:
         return self._made()
 
     @cached_property
+    def translated(self) -> Translated:
+        """The loop without numba."""
+        return Translated(self.py_func, self._folder, _Paused)
+
+    @cached_property
     def inside(self) -> Any:
         """Numba's own object, for calls from other loops.
 
@@ -189,7 +196,7 @@ class Loop:
     @cached_property
     def plain(self) -> Callable[..., Any]:
         """The loop as Python, and so are all loops that it calls."""
-        return _plain(self, {}, lists=self.lists)
+        return plain(self)
 
     def interpreted(self, *arguments: Any) -> Any:
         """Run it as Python; whole numbers have 64 bits, as numba computes with them.
@@ -198,13 +205,13 @@ class Loop:
         it changed is written back, since other threads may be writing to other places.
         """
         copies: list[tuple[Any, Any]] = []
-        own = [_copied(argument, copies, self.lists) for argument in arguments]
+        own = [_copied(argument, copies) for argument in arguments]
         # What was copied, and not the array again: others may have written to it meanwhile.
-        before = [np.array(copy, array.dtype).reshape(array.shape) for array, copy in copies]
+        before = [copy.astype(array.dtype) for array, copy in copies]
         with _uncollected(), np.errstate(all="ignore", divide="raise"), _Alarm(self.patience):
             result = self.plain(*own)
         for (array, copy), was in zip(copies, before, strict=True):
-            after = np.asarray(copy, array.dtype).reshape(array.shape)
+            after = copy.astype(array.dtype)
             changed = after != was
             if changed.any():
                 array[changed] = after[changed]
@@ -213,14 +220,19 @@ class Loop:
     @property
     def stored(self) -> bool:
         """Whether it was compiled before, for some types, and the code lies on disk."""
-        source = Path(self.py_func.__code__.co_filename)
-        folder = _kept_beside(source) or self.dispatcher.stats.cache_path
-        found = (
-            ()
-            if folder is None
-            else Path(folder).rglob(f"{source.stem}.{self.py_func.__name__}-*.nbi")
-        )
+        source, folder = self._source, self._folder()
+        name = f"{source.stem}.{self.py_func.__name__}-*.nbi"
+        found = folder.rglob(name) if folder is not None else ()
         return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
+
+    @property
+    def _source(self) -> Path:
+        return Path(self.py_func.__code__.co_filename)
+
+    def _folder(self) -> Path | None:
+        """The folder of what was compiled; None where nothing can be kept."""
+        folder = _kept_beside(self._source) or self.dispatcher.stats.cache_path
+        return None if folder is None else Path(folder)
 
     @cached_property
     def _was_stored(self) -> bool:
@@ -535,73 +547,24 @@ def without_delay() -> Iterator[None]:
         Loop.at_once = False
 
 
-def plain(loop: Any) -> Callable[..., Any]:
+def plain(loop: Any, known: dict[Any, Callable[..., Any]] | None = None) -> Callable[..., Any]:
     """A loop, or a function that `njit` made, as Python; and so are all that it calls, or what
-    they name instead."""
-    return _plain(loop, {}, lists=False)
-
-
-def _plain(loop: Any, known: dict[Any, Callable[..., Any]], *, lists: bool) -> Callable[..., Any]:
+    they name instead. Those that are `known` are not made again."""
+    known = {} if known is None else known
     function = loop.py_func
     if function not in known:  # a loop may call itself
         scope = dict(function.__globals__)
         code = function.__code__
-        if lists:
-            code, scope["np"] = _on_lists(function), _numpy_of_python()
         twin = types.FunctionType(code, scope, code.co_name, function.__defaults__)
         known[function] = twin
         for name in code.co_names:
             called: Any = scope.get(name)
             if hasattr(called, "py_func"):
                 instead = getattr(called, "instead", None)
-                scope[name] = instead or _plain(called, known, lists=lists)
+                scope[name] = instead or plain(called, known)
             elif hasattr(called, "plain"):  # an instruction of the processor
                 scope[name] = called.plain
     return known[function]
-
-
-@cache
-def _numpy_of_python() -> types.SimpleNamespace:
-    """Numpy, but for whole numbers that are those of Python."""
-    return types.SimpleNamespace(**{**vars(np), "int64": int, "uint64": int})
-
-
-@cache
-def _on_lists(function: Callable[..., Any]) -> types.CodeType:
-    """The code of a function where arrays are lists, those of two axes lists of lists."""
-    file = function.__code__.co_filename
-    written = _Indexing().visit(_functions(file)[function.__name__])
-    module = ast.fix_missing_locations(ast.Module([written], []))
-    constants = compile(module, file, "exec").co_consts
-    return next(one for one in constants if isinstance(one, types.CodeType))
-
-
-@cache
-def _functions(file: str) -> dict[str, ast.FunctionDef]:
-    """The functions of a file as they are written, without what decorates them."""
-    found = {}
-    for one in ast.parse(Path(file).read_bytes()).body:
-        if isinstance(one, ast.FunctionDef):
-            one.decorator_list = []
-            found[one.name] = one
-    return found
-
-
-class _Indexing(ast.NodeTransformer):
-    """Writes ``a[i, j]`` as ``a[i][j]``, and ``a.shape[1]`` as ``len(a[0])``."""
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        match node:
-            case ast.Subscript(ast.Attribute(array, "shape"), ast.Constant(int(axis))):
-                for _ in range(axis):
-                    array = ast.Subscript(array, ast.Constant(0), ast.Load())
-                return ast.Call(ast.Name("len", ast.Load()), [array], [])
-            case ast.Subscript(array, ast.Tuple(places)):
-                for place in places[:-1]:
-                    array = ast.Subscript(array, place, ast.Load())
-                return ast.Subscript(array, places[-1], node.ctx)
-        return node
 
 
 def _few(arguments: tuple[Any, ...], most: int, *, apart: bool) -> bool:
@@ -623,26 +586,13 @@ def _few(arguments: tuple[Any, ...], most: int, *, apart: bool) -> bool:
     return all(end <= start for (_, end), (start, _) in itertools.pairwise(bounds))
 
 
-class _Record:
-    """A tuple with names, whose items Python finds faster by name."""
-
-    def __init__(self, names: tuple[str, ...], items: list[Any]) -> None:
-        for name, item in zip(names, items, strict=True):
-            setattr(self, name, item)
-
-
-def _copied(value: Any, copies: list[tuple[Any, Any]], lists: bool) -> Any:
+def _copied(value: Any, copies: list[tuple[Any, Any]]) -> Any:
     """The same with arrays of its own; `copies` collects those that may be written, and theirs."""
     if isinstance(value, tuple):
-        items = [_copied(item, copies, lists) for item in value]
-        if not hasattr(value, "_fields"):
-            return tuple(items)
-        return _Record(value._fields, items) if lists else type(value)(*items)
-    narrow = isinstance(value, np.ndarray | np.integer) and value.dtype.kind in "iu"
-    if lists and isinstance(value, np.ndarray | np.generic):
-        copy = value.tolist()
-    elif narrow and value.itemsize < 8:
-        copy = value.astype(np.int64)
+        items = [_copied(item, copies) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, np.ndarray | np.integer) and value.dtype.kind in "iu":
+        copy = value.astype(np.int64 if value.itemsize < 8 else value.dtype)
     elif isinstance(value, np.ndarray):
         copy = value.copy()
     else:

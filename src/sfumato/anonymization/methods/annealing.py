@@ -84,11 +84,10 @@ from sfumato.anonymization.problem import Blocks, Problem
 from sfumato.budget import each
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare
-from sfumato.privacy.rules import clear, compares, enough, holds, take_in
+from sfumato.privacy.rules import clear, enough, holds, take_in
 
 __all__ = [
     "fill_from_classes",
-    "foresee",
     "gather",
     "improve",
     "sketch",
@@ -127,10 +126,6 @@ CLEARED = 400
 """Rows up to which a class that fails its rules is cleared; above, the step is given up."""
 STEP_WORK = 64
 """How much longer a step takes than going past an entry."""
-UNCOMPILED = 1e-4
-"""Seconds that a turn takes about where it is not compiled …"""
-RULED, COMPARED = 1, 2
-"""… and how much longer where classes keep more rules than k, or are compared with all rows."""
 SLACK = 2.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
 
@@ -153,18 +148,10 @@ def improve(search: Search, seed: int, passes: int = PASSES) -> None:
         return _Part(search, blocks, seed).improved(passes)
 
     steps = STEP_WORK * passes * len(search.entry)
-    foresee(search, passes)
     for part in each(improved, cut, steps, budget.threads):
         if part is not None:
             chosen, groups = part
             search.groups[chosen] = groups + int(search.groups.max(initial=-1)) + 1
-
-
-def foresee(search: Search, passes: int) -> None:
-    """Compile before so many passes where that is quicker than to begin without."""
-    rules = search.problem.rules
-    slower = COMPARED if compares(rules) else RULED if len(rules.kinds) else 1
-    _anneal.ahead(slower * UNCOMPILED * passes * len(search.entry))
 
 
 def _parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
@@ -513,7 +500,7 @@ def _disturb(world, now, piece, k, unit, limit, company, kind):  # type: ignore[
     return True
 
 
-@partial(bare, most=1 << 19, patience=15.0, lists=True)
+@partial(bare, direct=True)
 def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
     """Take a step at each of these pieces in turn; returns by how much the loss has fallen.
 

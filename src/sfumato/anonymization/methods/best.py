@@ -30,7 +30,7 @@ import numpy as np
 
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
-from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, foresee, improve
+from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
     SHARED,
@@ -215,7 +215,6 @@ def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[
     known, search = starts[best]
     asked = len(problem.rules.kinds) and _rounds(problem)
     if asked and best != "mondrian" and "mondrian" in starts and not _too_late(problem, search):
-        foresee(search, TRIED + PASSES)
         other, lost = _tried(problem, starts["mondrian"][1])
         if lost < WORTH * known:
             tried, least = _tried(problem, search)
@@ -252,7 +251,6 @@ def _best_of(search: Search, seed: int, passes: int, runs: int) -> float:
         return own.loss(), own.groups
 
     steps = STEP_WORK * passes * runs * len(search.entry)
-    foresee(search, passes * runs)
     found = each(improved, range(runs), steps, search.problem.budget.threads)
     for loss, groups in (one for one in found if one is not None):
         if loss < least:

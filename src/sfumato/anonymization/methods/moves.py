@@ -13,7 +13,6 @@ more than what those do.
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -243,20 +242,7 @@ class State(NamedTuple):
     tallies: Any
 
 
-_WHOLE = (1 << 64) - 1
-
-
-def _drawn(chance: list[int]) -> float:
-    """`draw` with whole numbers of Python."""
-    state = chance[0]
-    state ^= state >> 12
-    state ^= state << 25 & _WHOLE
-    state ^= state >> 27
-    chance[0] = state
-    return ((state * 0x2545F4914F6CDD1D & _WHOLE) >> 11) * 2.0**-53
-
-
-@partial(bare, instead=_drawn)
+@bare
 def draw(chance):  # type: ignore[no-untyped-def]
     """A number in [0, 1) (xorshift64*, Vigna 2016); its state must not be zero."""
     state = chance[0]
@@ -543,7 +529,7 @@ class Company(NamedTuple):
     losses: Any
 
 
-@partial(bare, instead=lambda word: (word & -word).bit_length() - 1)
+@bare
 def _lowest(word):  # type: ignore[no-untyped-def]
     """Number of the lowest bit of a word that is set."""
     bit, low = 0, word & (~word + np.uint64(1))

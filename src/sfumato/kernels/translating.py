@@ -1,0 +1,939 @@
+"""Loops that LLVM compiles without numba, in a tenth of the time.
+
+Numba spends most of its time on finding out what a program may mean. The loops that are handed over
+here say it plainly: they compute with whole numbers of 64 bits, floating point and truth values,
+read and write single numbers of arrays, and call functions that do so, too. Each is read as it is
+written, gets the kinds of its variables from what is assigned to them, and is written down in
+LLVM's language, one line an operation. What they give is what numba would: whole numbers run
+over, sums are added up in the order in which they are written, negative indices count from the end.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import ctypes
+import hashlib
+import math
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+__all__ = ["Translated", "UntranslatableError"]
+
+
+class UntranslatableError(Exception):
+    """A loop, or a computer, that this module was not written for; numba may know it."""
+
+
+class Array(NamedTuple):
+    """An array whose rows lie one after the other."""
+
+    dtype: str
+    axes: int
+
+
+class Record(NamedTuple):
+    """A tuple with names, handed on as the place where its items lie."""
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+
+
+class Several(NamedTuple):
+    """Values that a function returns together, or the shape of an array."""
+
+    kinds: tuple[Kind, ...]
+
+
+WHOLE, UNSIGNED, FLOAT, TRUTH = "i64", "u64", "double", "i1"
+Kind = str | Array | Record | Several
+"""One of the four kinds of numbers, or of what is made of them."""
+
+_STORED = {
+    "int64": ("i64", WHOLE),
+    "int32": ("i32", WHOLE),
+    "int16": ("i16", WHOLE),
+    "int8": ("i8", WHOLE),
+    "uint32": ("i32", WHOLE),
+    "uint16": ("i16", WHOLE),
+    "uint8": ("i8", WHOLE),
+    "uint64": ("i64", UNSIGNED),
+    "float64": ("double", FLOAT),
+    "bool": ("i8", TRUTH),
+}
+"""How LLVM holds a number of an array, and what is computed with."""
+
+
+class _Value(NamedTuple):
+    """What an expression gives: its kind, and the names or numbers LLVM knows its parts by."""
+
+    kind: Kind
+    parts: tuple[str, ...]
+
+    @property
+    def one(self) -> str:
+        """The only part."""
+        return self.parts[0]
+
+    @property
+    def literal(self) -> bool:
+        """Whether it is a whole number that is written down."""
+        return self.kind == WHOLE and self.one.lstrip("-").isdigit()
+
+
+class _Place(NamedTuple):
+    """A number of an array."""
+
+    dtype: str
+    pointer: str
+
+
+def _parts(kind: Kind) -> list[str]:
+    """LLVM's types of what a value is handed on as."""
+    match kind:
+        case str():
+            return ["i64" if kind == UNSIGNED else kind]
+        case Array():
+            return ["ptr"] + ["i64"] * kind.axes
+        case Record():
+            return ["ptr"]
+    return [part for one in kind.kinds for part in _parts(one)]
+
+
+def _size(kind: Kind) -> int:
+    """Numbers of 64 bits that hold a value between Python and LLVM."""
+    return sum(map(_size, kind.kinds)) if isinstance(kind, Record) else len(_parts(kind))
+
+
+def _both(one: Kind | None, other: Kind | None) -> Kind | None:
+    """The kind that holds values of two kinds."""
+    if one is None or other is None or one == other:
+        return one or other
+    if isinstance(one, Several) and isinstance(other, Several):
+        pairs = zip(one.kinds, other.kinds, strict=True)
+        return Several(tuple(_known(_both(*pair)) for pair in pairs))
+    kinds = {one, other}
+    if FLOAT in kinds and kinds <= {WHOLE, UNSIGNED, TRUTH, FLOAT}:
+        return FLOAT
+    if kinds == {WHOLE, TRUTH}:
+        return WHOLE
+    raise UntranslatableError(f"{one} or {other}")
+
+
+def _known(kind: Kind | None) -> Kind:
+    if kind is None:
+        raise UntranslatableError("nothing is given")
+    return kind
+
+
+@cache
+def _functions(file: str) -> dict[str, ast.FunctionDef]:
+    """The functions of a file as they are written."""
+    found = ast.parse(Path(file).read_bytes()).body
+    return {one.name: one for one in found if isinstance(one, ast.FunctionDef)}
+
+
+_SIMPLE = {
+    ast.Add: ("add", "fadd"),
+    ast.Sub: ("sub", "fsub"),
+    ast.Mult: ("mul", "fmul"),
+    ast.BitAnd: ("and", ""),
+    ast.BitOr: ("or", ""),
+    ast.BitXor: ("xor", ""),
+    ast.LShift: ("shl", ""),
+}
+_COMPARED = {
+    ast.Eq: ("eq", "eq", "oeq"),
+    ast.NotEq: ("ne", "ne", "une"),
+    ast.Lt: ("slt", "ult", "olt"),
+    ast.LtE: ("sle", "ule", "ole"),
+    ast.Gt: ("sgt", "ugt", "ogt"),
+    ast.GtE: ("sge", "uge", "oge"),
+}
+_CONVERTED = {
+    (WHOLE, FLOAT): "sitofp i64 {} to double",
+    (UNSIGNED, FLOAT): "uitofp i64 {} to double",
+    (TRUTH, FLOAT): "uitofp i1 {} to double",
+    (TRUTH, WHOLE): "zext i1 {} to i64",
+    (WHOLE, TRUTH): "icmp ne i64 {}, 0",
+    (UNSIGNED, TRUTH): "icmp ne i64 {}, 0",
+    (FLOAT, TRUTH): "fcmp une double {}, 0.0",
+}
+_OF_FLOATS = {math.log: "log", math.sqrt: "llvm.sqrt.f64", abs: "llvm.fabs.f64"}
+_DECLARED = """
+declare double @log(double)
+declare double @llvm.sqrt.f64(double)
+declare double @llvm.fabs.f64(double)
+declare noalias ptr @PyMem_RawCalloc(i64, i64)
+declare void @PyMem_RawFree(ptr)
+!0 = !{}
+!1 = !{!"numbers"}
+"""
+# arrays of different types never share memory, and what a record says of its items never changes
+_ALIASES = {name: 2 + 2 * at for at, name in enumerate(_STORED)}
+
+
+class _Module:
+    """Functions for arguments of some kinds, and all that these call."""
+
+    def __init__(self) -> None:
+        self._lines = [_DECLARED]
+        for name, at in _ALIASES.items():
+            self._lines.append(f"!{at} = !{{!{at + 1}, !{at + 1}, i64 0}}")
+            self._lines.append(f'!{at + 1} = !{{!"{name}", !1, i64 0}}')
+        self._made: dict[Any, tuple[str, Kind | None] | None] = {}
+
+    def function(self, function: Any, kinds: tuple[Kind, ...]) -> tuple[str, Kind | None]:
+        """The name of a function for such arguments, and the kind of what it returns."""
+        if (function, kinds) not in self._made:
+            self._made[function, kinds] = None
+            name = f"{function.__name__}.{len(self._made)}"
+            one = _Function(self, function, kinds)
+            self._lines += one.written(name)
+            self._made[function, kinds] = name, one.returned
+        found = self._made[function, kinds]
+        if found is None:
+            raise UntranslatableError(f"{function.__name__} calls itself")
+        return found
+
+    def whole(self, function: Any, kinds: tuple[Kind, ...]) -> tuple[str, str]:
+        """All of it, with a way in from Python, and the kind of number that it returns or ""."""
+        name, returned = self.function(function, kinds)
+        if not isinstance(returned, str | None):
+            raise UntranslatableError("several numbers are returned")
+        lines: list[str] = []
+        passed, at = [], 0
+        for kind in kinds:
+            for offset, part in enumerate(_parts(kind), at):
+                place = f"%p{len(lines)}"
+                lines.append(f"{place} = getelementptr inbounds i64, ptr %given, i64 {offset}")
+                if isinstance(kind, Record):
+                    passed.append(f"ptr {place}")
+                else:
+                    lines.append(f"%q{offset} = load {part}, ptr {place}")
+                    passed.append(f"{part} %q{offset}")
+            at += _size(kind)
+        kept = _parts(returned)[0] if returned else "void"
+        call = f"call fastcc {kept} @{name}({', '.join(passed)})"
+        lines += [f"%r = {call}", f"store {kept} %r, ptr %back"] if returned else [call]
+        way_in = ["define void @enter(ptr %given, ptr %back) {", *lines, "ret void", "}"]
+        return "\n".join(self._lines + way_in), returned or ""
+
+
+class _Function:
+    """A function for arguments of some kinds.
+
+    It is written down again and again until the kinds of all variables are known: a variable that
+    is a whole number at first may turn out to be floating point further down.
+    """
+
+    returned: Kind | None = None
+
+    def __init__(self, module: _Module, function: Any, kinds: tuple[Kind, ...]) -> None:
+        self._module = module
+        self._scope = function.__globals__
+        self._local = frozenset(function.__code__.co_varnames)
+        self._node = _functions(function.__code__.co_filename)[function.__name__]
+        names = [one.arg for one in self._node.args.args]
+        self._given = dict(zip(names, kinds, strict=True))
+        self._kinds: dict[str, Kind] = dict(self._given)
+
+    def written(self, name: str) -> list[str]:
+        """Its lines."""
+        before: Any = None
+        while before != (self._kinds, self.returned):
+            before = dict(self._kinds), self.returned
+            self._lines: list[str] = []
+            self._room: list[str] = []
+            self._slots: dict[str, list[str]] = {}
+            self._heap: list[str] = []
+            self._loops: list[tuple[str, str]] = []
+            self._numbers = 0
+            for argument, kind in self._given.items():
+                own = tuple(f"%a.{argument}.{at}" for at in range(len(_parts(kind))))
+                self._assign(argument, _Value(kind, own))
+            self._block(self._node.body)
+            self._return(None)
+        given = ", ".join(
+            f"{part} %a.{argument}.{at}"
+            for argument, kind in self._given.items()
+            for at, part in enumerate(_parts(kind))
+        )
+        head = f"define internal fastcc {self._back()} @{name}({given}) nounwind {{"
+        return [head, *self._room, *self._lines, "}"]
+
+    def _back(self) -> str:
+        """LLVM's type of what it returns."""
+        return "void" if self.returned is None else _together(self.returned)
+
+    def _new(self, operation: str) -> str:
+        """A line that computes something; the name of what it gives."""
+        self._numbers += 1
+        self._lines.append(f"%v{self._numbers} = {operation}")
+        return f"%v{self._numbers}"
+
+    def _label(self) -> str:
+        self._numbers += 1
+        return f"b{self._numbers}"
+
+    def _go_to(self, label: str) -> None:
+        self._lines.append(f"br label %{label}")
+
+    def _here(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+
+    def _slot(self, name: str) -> list[str]:
+        """Where the parts of a variable lie; LLVM makes names of them again."""
+        if name not in self._slots:
+            at = len(self._slots)
+            parts = _parts(self._kinds[name])
+            self._slots[name] = [f"%s{at}.{part}" for part in range(len(parts))]
+            self._room += [
+                f"{slot} = alloca {part}"
+                for slot, part in zip(self._slots[name], parts, strict=True)
+            ]
+        return self._slots[name]
+
+    def _assign(self, name: str, value: _Value) -> None:
+        self._kinds[name] = kind = _known(_both(self._kinds.get(name), value.kind))
+        value = self._as(value, kind)
+        for part, slot, own in zip(_parts(kind), self._slot(name), value.parts, strict=False):
+            self._lines.append(f"store {part} {own}, ptr {slot}")
+
+    def _variable(self, name: str) -> _Value:
+        if name not in self._kinds:
+            raise UntranslatableError(f"{name} is not known yet")
+        kind = self._kinds[name]
+        slots = zip(_parts(kind), self._slot(name), strict=False)
+        return _Value(kind, tuple(self._new(f"load {part}, ptr {slot}") for part, slot in slots))
+
+    def _as(self, value: _Value, kind: Kind) -> _Value:
+        """The same as another kind."""
+        if value.kind == kind:
+            return value
+        if isinstance(kind, Several) and isinstance(value.kind, Several):
+            pairs = zip(_each(value), kind.kinds, strict=True)
+            return _several([self._as(*pair) for pair in pairs])
+        if value.literal and kind == UNSIGNED:
+            return _Value(kind, value.parts)
+        how = _CONVERTED.get((value.kind, kind))  # type: ignore[arg-type]
+        if how is None:
+            raise UntranslatableError(f"{value.kind} as {kind}")
+        return _Value(kind, (self._new(how.format(value.one)),))
+
+    def _return(self, value: _Value | None) -> None:
+        for place in self._heap:
+            room = self._new(f"load ptr, ptr {place}")
+            self._lines.append(f"call void @PyMem_RawFree(ptr {room})")
+        if value is None:
+            self._lines.append("ret void" if self.returned is None else "unreachable")
+            return
+        self.returned = _known(_both(self.returned, value.kind))
+        value, back = self._as(value, self.returned), self._back()
+        made = value.one
+        if len(value.parts) > 1:
+            made = "undef"
+            for at, part in enumerate(_parts(self.returned)):
+                made = self._new(f"insertvalue {back} {made}, {part} {value.parts[at]}, {at}")
+        self._lines.append(f"ret {back} {made}")
+
+    # what is done
+
+    def _block(self, statements: Sequence[ast.stmt]) -> None:
+        for one in statements:
+            self._statement(one)
+
+    def _statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.Expr(ast.Call() as call):
+                self._call(call)
+            case ast.Expr(ast.Constant()) | ast.Pass():
+                pass
+            case ast.Return(given):
+                self._return(None if given is None else self._value(given))
+                self._here(self._label())
+            case ast.Break():
+                self._go_to(self._loops[-1][1])
+                self._here(self._label())
+            case ast.Continue():
+                self._go_to(self._loops[-1][0])
+                self._here(self._label())
+            case ast.Assign(targets, assigned):
+                value = self._value(assigned)
+                for target in targets:
+                    self._store(target, value)
+            case ast.AugAssign(ast.Name(name), op, more):
+                self._assign(name, self._binary(op, self._variable(name), self._value(more)))
+            case ast.AugAssign(ast.Subscript() as item, op, more):
+                place = self._place(item)
+                self._put(place, self._binary(op, self._get(place), self._value(more)))
+            case ast.If(test, body, other):
+                yes, no, end = self._label(), self._label(), self._label()
+                self._branch(test, yes, no)
+                for label, block in ((yes, body), (no, other)):
+                    self._here(label)
+                    self._block(block)
+                    self._go_to(end)
+                self._here(end)
+            case ast.While(test, body, []):
+                top, inside, end = self._label(), self._label(), self._label()
+                self._go_to(top)
+                self._here(top)
+                self._branch(test, inside, end)
+                self._here(inside)
+                self._loop(body, top, end)
+                self._go_to(top)
+                self._here(end)
+            case ast.For(orelse=[]):
+                self._for(node)
+            case _:
+                raise UntranslatableError(ast.unparse(node))
+
+    def _loop(self, body: Sequence[ast.stmt], following: str, end: str) -> None:
+        self._loops.append((following, end))
+        self._block(body)
+        self._loops.pop()
+
+    def _for(self, node: ast.For) -> None:
+        top, inside, following, end = (self._label() for _ in range(4))
+        start, step, array = _Value(WHOLE, ("0",)), 1, None
+        match node.iter:
+            case ast.Call(ast.Name("range"), given):
+                values = [self._as(self._value(one), WHOLE) for one in given]
+                stop = values[0] if len(values) == 1 else values[1]
+                start = start if len(values) == 1 else values[0]
+                if len(values) == 3:
+                    if not values[2].literal:
+                        raise UntranslatableError("steps that differ")
+                    step = int(values[2].one)
+            case _:
+                array = self._value(node.iter)
+                stop = _Value(WHOLE, array.parts[1:2])
+        own = _hidden(node)
+        self._assign(own, start)
+        self._go_to(top)
+        self._here(top)
+        at = self._variable(own)
+        more = self._new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {at.one}, {stop.one}")
+        self._lines.append(f"br i1 {more}, label %{inside}, label %{end}")
+        self._here(inside)
+        self._store(node.target, at if array is None else self._got(self._at(array, [at])))
+        self._loop(node.body, following, end)
+        self._go_to(following)
+        self._here(following)
+        at = self._variable(own)
+        self._assign(own, _Value(WHOLE, (self._new(f"add nsw i64 {at.one}, {step}"),)))
+        self._go_to(top)
+        self._here(end)
+
+    def _store(self, target: ast.expr, value: _Value) -> None:
+        match target:
+            case ast.Name(name):
+                self._assign(name, value)
+            case ast.Tuple(targets):
+                for one, own in zip(targets, _each(value), strict=True):
+                    self._store(one, own)
+            case ast.Subscript():
+                self._put(self._place(target), value)
+            case _:
+                raise UntranslatableError(ast.unparse(target))
+
+    # numbers of arrays
+
+    def _at(self, array: _Value, index: Sequence[_Value]) -> _Place | _Value:
+        """A number of an array; or a row, where some axes are left."""
+        kind = array.kind
+        if not isinstance(kind, Array) or len(index) > kind.axes:
+            raise UntranslatableError("what is no array has no numbers")
+        data, *sizes = array.parts
+        where = "0"
+        for axis, size in enumerate(sizes):
+            if axis:
+                where = self._new(f"mul nsw i64 {where}, {size}")
+            if axis < len(index):
+                own = self._from_the_start(index[axis], size)
+                where = self._new(f"add nsw i64 {where}, {own}")
+        pointer = self._new(
+            f"getelementptr inbounds {_STORED[kind.dtype][0]}, ptr {data}, i64 {where}"
+        )
+        if left := kind.axes - len(index):
+            return _Value(Array(kind.dtype, left), (pointer, *sizes[-left:]))
+        return _Place(kind.dtype, pointer)
+
+    def _from_the_start(self, index: _Value, size: str) -> str:
+        """An index, where negative ones count from the end of an axis."""
+        if index.kind == UNSIGNED or (index.literal and not index.one.startswith("-")):
+            return index.one
+        own = self._as(index, WHOLE).one
+        negative = self._new(f"icmp slt i64 {own}, 0")
+        other = self._new(f"add i64 {own}, {size}")
+        return self._new(f"select i1 {negative}, i64 {other}, i64 {own}")
+
+    def _place(self, node: ast.Subscript) -> _Place:
+        found = self._item(node)
+        if isinstance(found, _Place):
+            return found
+        raise UntranslatableError(ast.unparse(node))
+
+    def _item(self, node: ast.Subscript) -> _Place | _Value:
+        array = self._value(node.value)
+        index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return self._at(array, [self._value(one) for one in index])
+
+    def _got(self, item: _Place | _Value) -> _Value:
+        return self._get(item) if isinstance(item, _Place) else item
+
+    def _get(self, place: _Place) -> _Value:
+        stored, kind = _STORED[place.dtype]
+        own = self._new(f"load {stored}, ptr {place.pointer}, !tbaa !{_ALIASES[place.dtype]}")
+        if kind == TRUTH:
+            own = self._new(f"icmp ne i8 {own}, 0")
+        elif stored != _parts(kind)[0]:
+            widened = "zext" if place.dtype.startswith("u") else "sext"
+            own = self._new(f"{widened} {stored} {own} to i64")
+        return _Value(kind, (own,))
+
+    def _put(self, place: _Place, value: _Value) -> None:
+        stored, kind = _STORED[place.dtype]
+        whole = (WHOLE, UNSIGNED)
+        own = value.one if value.kind in whole and kind in whole else self._as(value, kind).one
+        if kind == TRUTH:
+            own = self._new(f"zext i1 {own} to i8")
+        elif stored != _parts(kind)[0]:
+            own = self._new(f"trunc i64 {own} to {stored}")
+        alias = _ALIASES[place.dtype]
+        self._lines.append(f"store {stored} {own}, ptr {place.pointer}, !tbaa !{alias}")
+
+    # what is computed
+
+    def _branch(self, node: ast.expr, yes: str, no: str) -> None:
+        """Go to one of two places."""
+        match node:
+            case ast.BoolOp(op, values):
+                for one in values[:-1]:
+                    middle = self._label()
+                    both = isinstance(op, ast.And)
+                    self._branch(one, middle if both else yes, no if both else middle)
+                    self._here(middle)
+                self._branch(values[-1], yes, no)
+            case ast.UnaryOp(ast.Not(), operand):
+                self._branch(operand, no, yes)
+            case _:
+                test = self._as(self._value(node), TRUTH)
+                self._lines.append(f"br i1 {test.one}, label %{yes}, label %{no}")
+
+    def _value(self, node: ast.expr) -> _Value:
+        found = self._meant(node)
+        if isinstance(found, int | float | np.number | np.bool_):
+            return _written_down(found)
+        match node:
+            case ast.Name(name):
+                return self._variable(name)
+            case ast.Tuple(items):
+                return _several([self._value(one) for one in items])
+            case ast.Attribute(of, name):
+                return self._attribute(self._value(of), name)
+            case ast.Subscript(array, ast.Slice(low, high, None)):
+                return self._slice(self._value(array), low, high)
+            case ast.Subscript(ast.Attribute(_, "shape") as shape, ast.Constant(int(axis))):
+                return _Value(WHOLE, (self._value(shape).parts[axis],))
+            case ast.Subscript():
+                return self._got(self._item(node))
+            case ast.BoolOp() | ast.UnaryOp(ast.Not()):
+                truths = ast.Constant(True), ast.Constant(False)
+                return self._either(node, node, *truths)
+            case ast.IfExp(test, yes, no):
+                return self._either(node, test, yes, no)
+            case ast.UnaryOp(ast.Invert(), operand):
+                value = self._value(operand)
+                return _Value(value.kind, (self._new(f"xor i64 {value.one}, -1"),))
+            case ast.UnaryOp(ast.USub(), operand):
+                value = self._value(operand)
+                negated = "fneg double" if value.kind == FLOAT else "sub i64 0,"
+                return _Value(value.kind, (self._new(f"{negated} {value.one}"),))
+            case ast.BinOp(left, op, right):
+                return self._binary(op, self._value(left), self._value(right))
+            case ast.Compare(first, ops, others):
+                values = [self._value(one) for one in (first, *others)]
+                found = [self._compared(*one) for one in zip(ops, values, values[1:], strict=False)]
+                whole = found[0]
+                for one in found[1:]:
+                    whole = self._new(f"and i1 {whole}, {one}")
+                return _Value(TRUTH, (whole,))
+            case ast.Call():
+                given = self._call(node)
+                if given is not None:
+                    return given
+        raise UntranslatableError(ast.unparse(node))
+
+    def _meant(self, node: ast.expr) -> Any:
+        """What an expression means that names no variable; None where it does."""
+        match node:
+            case ast.Constant(value):
+                return value
+            case ast.Name(name) if name not in self._local:
+                return self._scope.get(name, getattr(builtins, name, None))
+            case ast.Attribute(of, name):
+                return getattr(self._meant(of), name, None)
+            case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
+                return -value
+            case ast.BinOp(ast.Constant(int() | float() as base), ast.Pow(), power):
+                exponent = self._meant(power)
+                return None if exponent is None else base**exponent
+        return None
+
+    def _attribute(self, value: _Value, name: str) -> _Value:
+        kind = value.kind
+        if isinstance(kind, Array) and name == "shape":
+            return _Value(Several((WHOLE,) * kind.axes), value.parts[1:])
+        if not isinstance(kind, Record) or name not in kind.names:
+            raise UntranslatableError(name)
+        at = kind.names.index(name)
+        own, first = kind.kinds[at], sum(map(_size, kind.kinds[:at]))
+        parts = []
+        for place, part in enumerate(_parts(own), first):
+            parts.append(self._new(f"getelementptr inbounds i64, ptr {value.one}, i64 {place}"))
+            if not isinstance(own, Record):
+                parts[-1] = self._new(f"load {part}, ptr {parts[-1]}, !invariant.load !0")
+        return _Value(own, tuple(parts))
+
+    def _slice(self, array: _Value, low: ast.expr | None, high: ast.expr | None) -> _Value:
+        """From one place of an array of one axis to before another; both are in it."""
+        if not isinstance(array.kind, Array) or array.kind.axes > 1:
+            raise UntranslatableError("part of an array of several axes")
+        first = _Value(WHOLE, ("0",)) if low is None else self._as(self._value(low), WHOLE)
+        end = array.parts[1] if high is None else self._as(self._value(high), WHOLE).one
+        place = self._at(array, [first])
+        if not isinstance(place, _Place):
+            raise UntranslatableError("part of an array")
+        return _Value(array.kind, (place.pointer, self._new(f"sub i64 {end}, {first.one}")))
+
+    def _either(self, node: ast.expr, test: ast.expr, *values: ast.expr) -> _Value:
+        """One of two values."""
+        yes, no, end = self._label(), self._label(), self._label()
+        self._branch(test, yes, no)
+        own = _hidden(node)
+        for label, value in zip((yes, no), values, strict=True):
+            self._here(label)
+            self._assign(own, self._value(value))
+            self._go_to(end)
+        self._here(end)
+        return self._variable(own)
+
+    def _alike(self, one: _Value, other: _Value) -> tuple[Kind, str, str]:
+        """Two values as one kind."""
+        if UNSIGNED in (one.kind, other.kind) and (one.literal or other.literal):
+            kind: Kind = UNSIGNED
+        else:
+            kind = _known(_both(one.kind, other.kind))
+        return kind, self._as(one, kind).one, self._as(other, kind).one
+
+    def _compared(self, op: ast.cmpop, one: _Value, other: _Value) -> str:
+        kind, left, right = self._alike(one, other)
+        how = _COMPARED[type(op)]
+        if kind == FLOAT:
+            return self._new(f"fcmp {how[2]} double {left}, {right}")
+        return self._new(f"icmp {how[kind == UNSIGNED]} {_parts(kind)[0]} {left}, {right}")
+
+    def _binary(self, op: ast.operator, one: _Value, other: _Value) -> _Value:
+        if isinstance(op, ast.Div):
+            one, other = self._as(one, FLOAT), self._as(other, FLOAT)
+            return _Value(FLOAT, (self._new(f"fdiv double {one.one}, {other.one}"),))
+        if one.kind == other.kind == TRUTH:
+            one = self._as(one, WHOLE)
+        kind, left, right = self._alike(one, other)
+        simple = _SIMPLE.get(type(op), ("", ""))[kind == FLOAT]
+        if isinstance(op, ast.RShift) and kind != FLOAT:
+            simple = "lshr" if kind == UNSIGNED else "ashr"
+        if simple:
+            return _Value(kind, (self._new(f"{simple} {_parts(kind)[0]} {left}, {right}"),))
+        if kind != WHOLE or not isinstance(op, ast.FloorDiv | ast.Mod):
+            raise UntranslatableError(type(op).__name__)
+        rest = self._new(f"srem i64 {left}, {right}")
+        apart = self._new(f"icmp slt i64 {self._new(f'xor i64 {rest}, {right}')}, 0")
+        some = self._new(f"icmp ne i64 {rest}, 0")
+        below = self._new(f"and i1 {some}, {apart}")  # rounded up, and not down
+        if isinstance(op, ast.Mod):
+            more = self._new(f"select i1 {below}, i64 {right}, i64 0")
+            return _Value(kind, (self._new(f"add i64 {rest}, {more}"),))
+        times, less = self._new(f"sdiv i64 {left}, {right}"), self._new(f"zext i1 {below} to i64")
+        return _Value(kind, (self._new(f"sub i64 {times}, {less}"),))
+
+    def _call(self, node: ast.Call) -> _Value | None:
+        called = self._meant(node.func)
+        if called is np.zeros:
+            return self._zeros(node)
+        given = [self._value(one) for one in node.args]
+        if hasattr(called, "py_func"):
+            return self._call_loop(called.py_func, given)
+        if called in (min, max) and len(given) == 2:
+            kind, one, other = self._alike(*given)
+            values = _Value(kind, (other,)), _Value(kind, (one,))
+            better = self._compared(ast.Lt() if called is min else ast.Gt(), *values)
+            part = _parts(kind)[0]
+            return _Value(kind, (self._new(f"select i1 {better}, {part} {other}, {part} {one}"),))
+        if called in _OF_FLOATS:
+            own = self._as(given[0], FLOAT).one
+            return _Value(FLOAT, (self._new(f"call double @{_OF_FLOATS[called]}(double {own})"),))
+        if called in (int, np.int64) and given[0].kind == FLOAT:
+            return _Value(WHOLE, (self._new(f"fptosi double {given[0].one} to i64"),))
+        if called in (int, np.int64, np.uint64) and given[0].kind in (WHOLE, UNSIGNED):
+            return _Value(UNSIGNED if called is np.uint64 else WHOLE, given[0].parts)
+        wanted = {int: WHOLE, np.int64: WHOLE, float: FLOAT, np.float64: FLOAT, bool: TRUTH}
+        if called in wanted:
+            return self._as(given[0], wanted[called])
+        raise UntranslatableError(ast.unparse(node))
+
+    def _call_loop(self, function: Any, given: Sequence[_Value]) -> _Value | None:
+        name, kind = self._module.function(function, tuple(one.kind for one in given))
+        passed = ", ".join(
+            f"{part} {own}"
+            for one in given
+            for part, own in zip(_parts(one.kind), one.parts, strict=True)
+        )
+        if kind is None:
+            self._lines.append(f"call fastcc void @{name}({passed})")
+            return None
+        back, many = _together(kind), len(_parts(kind))
+        whole = self._new(f"call fastcc {back} @{name}({passed})")
+        if many == 1:
+            return _Value(kind, (whole,))
+        parts = (self._new(f"extractvalue {back} {whole}, {at}") for at in range(many))
+        return _Value(kind, tuple(parts))
+
+    def _zeros(self, node: ast.Call) -> _Value:
+        """An array of the function's own; it is given back at the end."""
+        shape = node.args[0].elts if isinstance(node.args[0], ast.Tuple) else node.args[:1]
+        sizes = [self._as(self._value(one), WHOLE).one for one in shape]
+        dtype = np.dtype(self._meant(node.args[1]) if len(node.args) > 1 else np.float64)
+        many = sizes[0]
+        for size in sizes[1:]:
+            many = self._new(f"mul i64 {many}, {size}")
+        data = self._new(f"call ptr @PyMem_RawCalloc(i64 {many}, i64 {dtype.itemsize})")
+        place = f"%h{len(self._heap)}"
+        self._heap.append(place)
+        self._room += [f"{place} = alloca ptr", f"store ptr null, ptr {place}"]
+        self._lines.append(f"store ptr {data}, ptr {place}")
+        return _Value(Array(dtype.name, len(sizes)), (data, *sizes))
+
+
+def _together(kind: Kind) -> str:
+    """LLVM's type of all parts."""
+    parts = _parts(kind)
+    return parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}"
+
+
+def _each(value: _Value) -> Iterator[_Value]:
+    """The values that one is made of."""
+    if not isinstance(value.kind, Several):
+        raise UntranslatableError("one value, where several are wanted")
+    at = 0
+    for kind in value.kind.kinds:
+        many = len(_parts(kind))
+        yield _Value(kind, value.parts[at : at + many])
+        at += many
+
+
+def _several(values: Sequence[_Value]) -> _Value:
+    parts = tuple(part for one in values for part in one.parts)
+    return _Value(Several(tuple(one.kind for one in values)), parts)
+
+
+def _hidden(node: ast.stmt | ast.expr) -> str:
+    """A variable that nobody else has."""
+    return f"{node.lineno}.{node.col_offset}"
+
+
+def _written_down(value: Any) -> _Value:
+    if isinstance(value, bool | np.bool_):
+        return _Value(TRUTH, (str(bool(value)).lower(),))
+    if isinstance(value, float | np.floating):
+        return _Value(FLOAT, (f"0x{struct.pack('>d', value).hex()}",))
+    return _Value(UNSIGNED if isinstance(value, np.uint64) else WHOLE, (str(int(value)),))
+
+
+def _kind_of(value: Any) -> Kind:
+    """The kind of an argument."""
+    if isinstance(value, tuple):
+        return Record(getattr(value, "_fields", ()), tuple(map(_kind_of, value)))
+    if isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype.name in _STORED:
+        return Array(value.dtype.name, value.ndim)
+    if isinstance(value, float):
+        return FLOAT
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.uint64):
+        return WHOLE
+    raise UntranslatableError(type(value).__name__)
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    """An argument as LLVM is handed it: where arrays lie and how large they are, and numbers."""
+    if isinstance(value, np.ndarray):
+        yield value.ctypes.data
+        yield from value.shape
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _numbers(one)
+    elif isinstance(value, float):
+        yield from struct.unpack("q", struct.pack("d", value))
+    else:
+        yield int(value)
+
+
+class Translated:
+    """A loop that is translated when it is first called with arguments of some kinds.
+
+    Parameters
+    ----------
+    function
+        The loop as Python. Arrays that it is handed do not share memory.
+    folder
+        Where compiled code is kept; it may say None.
+    compiling
+        What is to be done around compiling.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        folder: Callable[[], Path | None],
+        compiling: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self._function = function
+        self._folder = folder
+        self._compiling = compiling
+        self._lock = threading.Lock()
+        self._made: dict[tuple[Kind, ...], _Code] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it; `UntranslatableError` before anything has happened."""
+        kinds = tuple(map(_kind_of, arguments))
+        if kinds not in self._made:
+            with self._lock:
+                if kinds not in self._made:
+                    self._made[kinds] = _Code(self._object(kinds))
+        return self._made[kinds](arguments)
+
+    def _object(self, kinds: tuple[Kind, ...]) -> bytes:
+        """The code, from where it is kept or compiled now."""
+        folder = self._folder()
+        digest = hashlib.sha256(repr((kinds, *_made_of(self._function))).encode()).hexdigest()
+        name = f"{Path(self._function.__code__.co_filename).stem}.{self._function.__name__}"
+        place = None if folder is None else folder / f"{name}-{digest[:32]}.code"
+        if place is not None:
+            with suppress(OSError):
+                kept = place.read_bytes()
+                if hashlib.sha256(kept[32:]).digest() == kept[:32]:
+                    return kept[32:]
+        with self._compiling():
+            code = _compiled(*_Module().whole(self._function, kinds))
+        if place is not None:
+            own = place.with_suffix(f".{os.getpid()}")
+            with suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                own.write_bytes(hashlib.sha256(code).digest() + code)
+                own.replace(place)
+        return code
+
+
+def _made_of(function: Any) -> list[Any]:
+    """What the code of a loop depends on, beside the kinds of its arguments."""
+    from llvmlite import binding
+
+    found: list[Any] = [sys.platform, binding.llvm_version_info, *_processor()]
+    files, constants, waiting = {__file__}, {}, [function]
+    for one in waiting:  # it grows
+        files.add(one.__code__.co_filename)
+        for name in one.__code__.co_names:
+            value = one.__globals__.get(name)
+            called = getattr(value, "py_func", None)
+            if called is not None and called not in waiting:
+                waiting.append(called)
+            elif isinstance(value, int | float):
+                constants[one.__module__, name] = value
+    found += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)]
+    return [*found, sorted(constants.items())]
+
+
+@cache
+def _processor() -> tuple[str, str]:
+    """Name and features of this computer's processor."""
+    from llvmlite import binding
+
+    try:
+        features = binding.get_host_cpu_features().flatten()
+    except RuntimeError:  # not known of this one
+        features = ""
+    return binding.get_host_cpu_name(), features
+
+
+@cache
+def _target() -> Any:
+    """What LLVM compiles for, ready to do so."""
+    from llvmlite import binding
+
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        raise UntranslatableError("places are no numbers of 64 bits")
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    library = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
+    named = [(ctypes.pythonapi, "PyMem_RawCalloc"), (ctypes.pythonapi, "PyMem_RawFree")]
+    for place, name in (*named, (library, "log")):
+        address = ctypes.cast(getattr(place, name), ctypes.c_void_p).value
+        binding.add_symbol(name, address)
+    return binding.Target.from_default_triple()
+
+
+def _machine() -> Any:
+    """This computer; whoever runs code has one of its own."""
+    name, features = _processor()
+    return _target().create_target_machine(
+        cpu=name, features=features, opt=2, codemodel="jitdefault", jit=True
+    )
+
+
+def _compiled(text: str, returned: str) -> bytes:
+    """Machine code, after a letter for the kind of number that it returns."""
+    from llvmlite import binding
+
+    try:
+        machine = _machine()
+        module = binding.parse_assembly(text)
+        options = binding.create_pipeline_tuning_options(speed_level=2)
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return (returned or " ")[:1].encode() + bytes(machine.emit_object(module))
+    except (AttributeError, OSError, RuntimeError) as error:
+        raise UntranslatableError("another LLVM than this was tried with") from error
+
+
+class _Code:
+    """Compiled code, ready to run, until the program ends."""
+
+    _engines: ClassVar[list[Any]] = []
+
+    def __init__(self, code: bytes) -> None:
+        from llvmlite import binding
+
+        self._returned = code[:1].decode()
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
+        self._engines.append(engine)
+        engine.add_object_file(binding.ObjectFileRef.from_data(code[1:]))
+        engine.finalize_object()
+        address = engine.get_function_address("enter")
+        self._enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+
+    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+        """Run it."""
+        given = np.array([number for one in arguments for number in _numbers(one)], np.int64)
+        back = np.zeros(1, np.float64 if self._returned == FLOAT[0] else np.int64)
+        self._enter(given.ctypes.data, back.ctypes.data)
+        return back[0].item() if self._returned.strip() else None
