@@ -19,6 +19,7 @@ import os
 import struct
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cache
@@ -246,6 +247,24 @@ class _Function:
         names = [one.arg for one in self._node.args.args]
         self._given = dict(zip(names, kinds, strict=True))
         self._kinds: dict[str, Kind] = dict(self._given)
+        self._once = self._assigned_once()
+
+    def _assigned_once(self) -> set[str]:
+        """Variables that get their value before all that may be repeated or passed over."""
+        stored = Counter(
+            one.id
+            for one in ast.walk(self._node)
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        )
+        first = {
+            one.id
+            for line in self._node.body
+            if isinstance(line, ast.Assign)
+            for one in ast.walk(line)
+            if isinstance(one, ast.Name) and stored[one.id] == 1
+        }
+        given = self._given.keys()
+        return (first - given) | {name for name in given if not stored[name]}
 
     def written(self, name: str) -> list[str]:
         """Its lines."""
@@ -255,6 +274,7 @@ class _Function:
             self._lines: list[str] = []
             self._room: list[str] = []
             self._slots: dict[str, list[str]] = {}
+            self._values: dict[str, _Value] = {}
             self._heap: list[str] = []
             self._loops: list[tuple[str, str]] = []
             self._numbers = 0
@@ -306,10 +326,15 @@ class _Function:
     def _assign(self, name: str, value: _Value) -> None:
         self._kinds[name] = kind = _known(_both(self._kinds.get(name), value.kind))
         value = self._as(value, kind)
+        if name in self._once:
+            self._values[name] = value
+            return
         for part, slot, own in zip(_parts(kind), self._slot(name), value.parts, strict=False):
             self._lines.append(f"store {part} {own}, ptr {slot}")
 
     def _variable(self, name: str) -> _Value:
+        if name in self._values:
+            return self._values[name]
         if name not in self._kinds:
             raise UntranslatableError(f"{name} is not known yet")
         kind = self._kinds[name]
@@ -907,7 +932,10 @@ def _compiled(text: str, returned: str) -> bytes:
     try:
         machine = _machine()
         module = binding.parse_assembly(text)
-        options = binding.create_pipeline_tuning_options(speed_level=2)
+        options = binding.create_pipeline_tuning_options(speed_level=1)
+        options.inlining_threshold = 0  # more of each takes twice as long, and gains nothing
+        options.loop_vectorization = options.slp_vectorization = False
+        options.loop_interleaving = options.loop_unrolling = False
         builder = binding.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
         return (returned or " ")[:1].encode() + bytes(machine.emit_object(module))

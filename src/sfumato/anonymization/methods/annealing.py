@@ -195,10 +195,14 @@ class _Part:
         self.groups: Array = dense.astype(np.int64)
         k = search.problem.rules.k
         wish = min(8 * k, NEIGHBOURS) if k <= FEW else REACH
-        near = np.full((len(entries), wish), -1, dtype=np.int32)
         table = search.table[entries]
         close = coarse_partition(search.problem, blocks, NEAR, seed)
-        nearest_entries(table, number[close.order], close.starts, *search.prices, near)
+        near = search.nearby.get(asked := (close.order.tobytes(), close.starts.tobytes()))
+        if near is None:
+            near = np.full((len(entries), wish), -1, dtype=np.int32)
+            nearest_entries(table, number[close.order], close.starts, *search.prices, near)
+            search.nearby.clear()
+            search.nearby[asked] = near
         block = np.empty(len(entries), dtype=np.int64)
         block[number[blocks.order]] = np.repeat(np.arange(blocks.count), np.diff(blocks.starts))
         starts, index_row = _index_rows(search.problem)

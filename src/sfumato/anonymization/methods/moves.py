@@ -113,6 +113,7 @@ class Search:
         self.table = positions_of(problem)
         self.sensitive = sensitive_of(problem)
         self.prices = prices_of(problem, loss)
+        self.nearby: dict[Any, Array] = {}  # who is near whom, as it was last looked for
         self._begin(groups)
 
     def _begin(self, groups: Array) -> None:
