@@ -229,12 +229,12 @@ def _board():
 
 def test_a_loop_gives_the_same_without_numba(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    loop = Loop(_played, direct=True)
+    loop = Loop(_played, most=0, direct=True)
     for at, share in ((4, 0.25), (1, 2.0), (40, 0.1), (91, 1.0)):
         first, second = _board(), _board()
         assert loop(first, at, share) == loop.plain(second, at, share)
         assert str(first) == str(second) != str(_board())
-    assert not loop.settled  # numba was not asked
+    assert "dispatcher" not in vars(loop)  # numba was not asked
 
 
 def test_code_is_kept_until_it_would_be_another(tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ def test_code_is_kept_until_it_would_be_another(tmp_path, monkeypatch):
 
     def played(field=np.int32):
         board = Board(np.ones((1, 1), field), np.ones(1))
-        return Loop(_played, direct=True)(board, 1, 0.5)
+        return Loop(_played, most=0, direct=True)(board, 1, 0.5)
 
     assert played() == played()
     assert len(compiled) == 1
@@ -267,11 +267,33 @@ def _many(numbers):
 
 def test_numba_compiles_what_else_nobody_understands():
     for loop, numbers in (
-        (Loop(_many, direct=True), np.arange(2)),
-        (Loop(_largest.py_func, direct=True), np.arange(4)[::2]),  # they do not lie side by side
+        (Loop(_many, most=0, direct=True), np.arange(2)),
+        (Loop(_largest.py_func, most=0, direct=True), np.arange(4)[::2]),  # not side by side
     ):
         assert loop(numbers) == 2
-        assert loop.settled
+        assert "dispatcher" in vars(loop)
+
+
+def _ends(numbers, share):
+    own = np.empty(3)
+    own[:] = numbers[0]
+    own[1:] = share
+    return numbers[-1], own[0] + own[2]
+
+
+def test_a_loop_runs_as_it_is_until_it_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    numbers, calls = np.arange(2, 5), []
+    few = {"instead": lambda *given: calls.append(given) or (4, 2.5), "direct": True}
+    loop = Loop(_ends, **few)
+    assert loop(numbers, 0.5) == (4, 2.5)
+    loop.patience = 0.0
+    assert loop(numbers, 0.5) == loop(numbers, 0.5) == (4, 2.5)
+    assert len(calls) == 1
+    assert Loop(_ends, **few)(numbers, 0.5) == (4, 2.5)  # what another process compiled
+    assert len(calls) == 1
+    assert Loop(_ends, **few)(numbers.astype(np.int8), 0.5) == (4, 2.5)
+    assert len(calls) == 2
 
 
 def _with_and_without_a_constant(number):

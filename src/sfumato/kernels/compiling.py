@@ -23,7 +23,7 @@ import types
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any, ClassVar
@@ -106,7 +106,7 @@ class Loop:
         What gives the same without a compiler; it runs where the loop would run as it is, also
         within another, and has the same arguments.
     direct
-        Whether LLVM compiles it without numba, see `translating`; then it never runs as it is.
+        Whether LLVM compiles it without numba: see `translating`.
     options
         More for numba.
     """
@@ -138,10 +138,7 @@ class Loop:
         """Run it."""
         if self._settled is not None:
             return self._settled(*arguments)
-        if self.direct:
-            with suppress(UntranslatableError):
-                return self.translated(*arguments)
-        elif self._may_run_as_it_is(arguments):
+        if self._may_run_as_it_is(arguments):
             start = time.thread_time()
             try:
                 return (self.instead or self.interpreted)(*arguments)
@@ -149,8 +146,15 @@ class Loop:
                 self.patience = 0.0
             finally:
                 self.patience -= time.thread_time() - start
-        self._settled = self.dispatcher
+        self._settled = self._without_numba if self.direct else self.dispatcher
         return self._settled(*arguments)
+
+    def _without_numba(self, *arguments: Any) -> Any:
+        try:
+            return self.translated(*arguments)
+        except UntranslatableError:
+            self._settled = self.dispatcher
+            return self._settled(*arguments)
 
     def ahead(self, seconds: float) -> None:
         """Say how long it would take as it is to do what is to come: maybe too long to begin so."""
@@ -245,6 +249,8 @@ class Loop:
             return False
         if not _few(arguments, self.most, apart=self.instead is None):
             return False
+        if self.direct:
+            return not self.translated.is_kept(arguments)
         if not self._was_stored:
             return True
         signature = tuple(map(self.dispatcher.typeof_pyval, arguments))

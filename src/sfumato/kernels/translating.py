@@ -21,7 +21,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -56,6 +56,8 @@ class Several(NamedTuple):
 
 
 WHOLE, UNSIGNED, FLOAT, TRUTH = "i64", "u64", "double", "i1"
+LETTERS = 8
+"""Most numbers that are returned to Python."""
 Kind = str | Array | Record | Several
 """One of the four kinds of numbers, or of what is made of them."""
 
@@ -207,10 +209,8 @@ class _Module:
         return found
 
     def whole(self, function: Any, kinds: tuple[Kind, ...]) -> tuple[str, str]:
-        """All of it, with a way in from Python, and the kind of number that it returns or ""."""
+        """All of it, with a way in from Python, and a letter for each number that it returns."""
         name, returned = self.function(function, kinds)
-        if not isinstance(returned, str | None):
-            raise UntranslatableError("several numbers are returned")
         lines: list[str] = []
         passed, at = [], 0
         for kind in kinds:
@@ -223,11 +223,15 @@ class _Module:
                     lines.append(f"%q{offset} = load {part}, ptr {place}")
                     passed.append(f"{part} %q{offset}")
             at += _size(kind)
-        kept = _parts(returned)[0] if returned else "void"
-        call = f"call fastcc {kept} @{name}({', '.join(passed)})"
-        lines += [f"%r = {call}", f"store {kept} %r, ptr %back"] if returned else [call]
+        back = "void" if returned is None else _together(returned)
+        call = f"call fastcc {back} @{name}({', '.join(passed)})"
+        lines += [call] if returned is None else [f"%r = {call}", f"store {back} %r, ptr %back"]
+        letters = "" if returned is None else "".join(part[0] for part in _parts(returned))
+        several = set(returned.kinds) if isinstance(returned, Several) else set()
+        if several - {WHOLE, FLOAT} or len(letters) > LETTERS:
+            raise UntranslatableError("more than numbers is returned")
         way_in = ["define void @enter(ptr %given, ptr %back) {", *lines, "ret void", "}"]
-        return "\n".join(self._lines + way_in), returned or ""
+        return "\n".join(self._lines + way_in), letters
 
 
 class _Function:
@@ -429,7 +433,6 @@ class _Function:
         self._loops.pop()
 
     def _for(self, node: ast.For) -> None:
-        top, inside, following, end = (self._label() for _ in range(4))
         start, step, array = _Value(WHOLE, ("0",)), 1, None
         match node.iter:
             case ast.Call(ast.Name("range"), given):
@@ -443,7 +446,25 @@ class _Function:
             case _:
                 array = self._value(node.iter)
                 stop = _Value(WHOLE, array.parts[1:2])
-        own = _hidden(node)
+        with self._counted(start, stop, step) as (at, following, end):
+            self._store(node.target, at if array is None else self._got(self._at(array, [at])))
+            self._loop(node.body, following, end)
+
+    def _fill(self, array: _Value, value: _Value) -> None:
+        """Write the same number everywhere in an array of one axis."""
+        with self._counted(_Value(WHOLE, ("0",)), _Value(WHOLE, array.parts[1:2])) as (at, *_):
+            place = self._at(array, [at])
+            if not isinstance(place, _Place):
+                raise UntranslatableError("part of an array")
+            self._put(place, value)
+
+    @contextmanager
+    def _counted(
+        self, start: _Value, stop: _Value, step: int = 1
+    ) -> Iterator[tuple[_Value, str, str]]:
+        """Do something again and again: its number, where the next time begins, and the end."""
+        top, inside, following, end = (self._label() for _ in range(4))
+        own = f"of {top}"
         self._assign(own, start)
         self._go_to(top)
         self._here(top)
@@ -451,8 +472,7 @@ class _Function:
         more = self._new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {at.one}, {stop.one}")
         self._lines.append(f"br i1 {more}, label %{inside}, label %{end}")
         self._here(inside)
-        self._store(node.target, at if array is None else self._got(self._at(array, [at])))
-        self._loop(node.body, following, end)
+        yield at, following, end
         self._go_to(following)
         self._here(following)
         at = self._variable(own)
@@ -467,6 +487,8 @@ class _Function:
             case ast.Tuple(targets):
                 for one, own in zip(targets, _each(value), strict=True):
                     self._store(one, own)
+            case ast.Subscript(array, ast.Slice(low, high, None)):
+                self._fill(self._slice(self._value(array), low, high), value)
             case ast.Subscript():
                 self._put(self._place(target), value)
             case _:
@@ -664,7 +686,9 @@ class _Function:
 
     def _compared(self, op: ast.cmpop, one: _Value, other: _Value) -> str:
         kind, left, right = self._alike(one, other)
-        how = _COMPARED[type(op)]
+        how = _COMPARED.get(type(op))
+        if how is None:
+            raise UntranslatableError(type(op).__name__)
         if kind == FLOAT:
             return self._new(f"fcmp {how[2]} double {left}, {right}")
         return self._new(f"icmp {how[kind == UNSIGNED]} {_parts(kind)[0]} {left}, {right}")
@@ -695,8 +719,8 @@ class _Function:
 
     def _call(self, node: ast.Call) -> _Value | None:
         called = self._meant(node.func)
-        if called is np.zeros:
-            return self._zeros(node)
+        if called in (np.zeros, np.empty):
+            return self._array(node)
         given = [self._value(one) for one in node.args]
         if hasattr(called, "py_func"):
             return self._call_loop(called.py_func, given)
@@ -735,8 +759,8 @@ class _Function:
         parts = (self._new(f"extractvalue {back} {whole}, {at}") for at in range(many))
         return _Value(kind, tuple(parts))
 
-    def _zeros(self, node: ast.Call) -> _Value:
-        """An array of the function's own; it is given back at the end."""
+    def _array(self, node: ast.Call) -> _Value:
+        """An array of the function's own, of zeros; it is given back at the end."""
         shape = node.args[0].elts if isinstance(node.args[0], ast.Tuple) else node.args[:1]
         sizes = [self._as(self._value(one), WHOLE).one for one in shape]
         dtype = np.dtype(self._meant(node.args[1]) if len(node.args) > 1 else np.float64)
@@ -847,12 +871,31 @@ class Translated:
                     self._made[kinds] = _Code(self._object(kinds))
         return self._made[kinds](arguments)
 
+    def is_kept(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether it was compiled before for such arguments."""
+        folder = self._folder()
+        if folder is None or not any(folder.glob(f"{self._name}-*.code")):
+            return False  # and nothing of LLVM is loaded
+        with suppress(UntranslatableError):
+            place = self._place(tuple(map(_kind_of, arguments)))
+            return place is not None and place.exists()
+        return False
+
+    @property
+    def _name(self) -> str:
+        file = Path(self._function.__code__.co_filename)
+        return f"{file.stem}.{self._function.__name__}"
+
+    def _place(self, kinds: tuple[Kind, ...]) -> Path | None:
+        """Where the code is kept, or would be."""
+        folder = self._folder()
+        made_of = repr((kinds, *_made_of(self._function)))
+        digest = hashlib.sha256(made_of.encode()).hexdigest()[:32]
+        return None if folder is None else folder / f"{self._name}-{digest}.code"
+
     def _object(self, kinds: tuple[Kind, ...]) -> bytes:
         """The code, from where it is kept or compiled now."""
-        folder = self._folder()
-        digest = hashlib.sha256(repr((kinds, *_made_of(self._function))).encode()).hexdigest()
-        name = f"{Path(self._function.__code__.co_filename).stem}.{self._function.__name__}"
-        place = None if folder is None else folder / f"{name}-{digest[:32]}.code"
+        place = self._place(kinds)
         if place is not None:
             with suppress(OSError):
                 kept = place.read_bytes()
@@ -926,7 +969,7 @@ def _machine() -> Any:
 
 
 def _compiled(text: str, returned: str) -> bytes:
-    """Machine code, after a letter for the kind of number that it returns."""
+    """Machine code, after the letters of what it returns."""
     from llvmlite import binding
 
     try:
@@ -938,7 +981,7 @@ def _compiled(text: str, returned: str) -> bytes:
         options.loop_interleaving = options.loop_unrolling = False
         builder = binding.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
-        return (returned or " ")[:1].encode() + bytes(machine.emit_object(module))
+        return returned.ljust(LETTERS).encode() + bytes(machine.emit_object(module))
     except (AttributeError, OSError, RuntimeError) as error:
         raise UntranslatableError("another LLVM than this was tried with") from error
 
@@ -951,10 +994,10 @@ class _Code:
     def __init__(self, code: bytes) -> None:
         from llvmlite import binding
 
-        self._returned = code[:1].decode()
+        self._returned = code[:LETTERS].decode().strip()
         engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
         self._engines.append(engine)
-        engine.add_object_file(binding.ObjectFileRef.from_data(code[1:]))
+        engine.add_object_file(binding.ObjectFileRef.from_data(code[LETTERS:]))
         engine.finalize_object()
         address = engine.get_function_address("enter")
         self._enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
@@ -962,6 +1005,10 @@ class _Code:
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
         """Run it."""
         given = np.array([number for one in arguments for number in _numbers(one)], np.int64)
-        back = np.zeros(1, np.float64 if self._returned == FLOAT[0] else np.int64)
+        back = np.zeros(LETTERS, np.int64)
         self._enter(given.ctypes.data, back.ctypes.data)
-        return back[0].item() if self._returned.strip() else None
+        numbers = tuple(
+            (back.view(np.float64) if letter == FLOAT[0] else back)[at].item()
+            for at, letter in enumerate(self._returned)
+        )
+        return numbers if len(numbers) > 1 else numbers[0] if numbers else None

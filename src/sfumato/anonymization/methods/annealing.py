@@ -504,7 +504,7 @@ def _disturb(world, now, piece, k, unit, limit, company, kind):  # type: ignore[
     return True
 
 
-@partial(bare, direct=True)
+@partial(bare, most=0, direct=True)
 def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
     """Take a step at each of these pieces in turn; returns by how much the loss has fallen.
 

@@ -843,7 +843,7 @@ def _few_descend(
     return group, many
 
 
-@compiled(most=1 << 17, patience=2.0, instead=_few_descend)
+@compiled(most=1 << 17, patience=0.3, instead=_few_descend, direct=True)
 def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  # type: ignore[no-untyped-def]
     """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
 
@@ -854,7 +854,9 @@ def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  
     many = uncovered.shape[0]
     keys = np.empty(many, np.uint64)
     taken = np.empty(many, np.int32)
-    order = np.arange(many).astype(np.int32)
+    order = np.empty(many, np.int32)
+    for i in range(many):
+        order[i] = i
     starts = np.zeros(2, np.int64)
     for node in range(nodes.shape[0]):
         rows = np.int64(0)
