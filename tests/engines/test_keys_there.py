@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 import sfumato as sf
 from sfumato.engines.protocol import Engine
+from sfumato.errors import EngineMemoryError
 from sfumato.quasi import proof
 from sfumato.tables import Table
 
@@ -94,21 +96,30 @@ def test_violations_and_masks_are_those_of_all_combinations(kind: str, opened: O
         assert masked.published == sf.mask(here, measure=measure, beta=0.9, proven=True).published
 
 
-def test_statements_and_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("room", [True, False], ids=["room", "no room for several sets"])
+def test_statements_and_rows_are_counted(monkeypatch: pytest.MonkeyPatch, room: bool) -> None:
     there = sf.table(people(), engine="duckdb")
     sent: list[Any] = []
     execute = type(there.engine.connection.session()).execute  # type: ignore[attr-defined]
 
     def counted(session: Any, statement: Any, columns: Any) -> pa.Table:
+        if not room and statement.find(exp.Union):
+            raise EngineMemoryError("out of memory")
         answer = execute(session, statement, columns)
         sent.append(answer.num_rows)
         return answer
 
     monkeypatch.setattr("sfumato.engines.duckdb._Session.execute", counted)
+    here = sf.table(people(), engine="memory")
     told = sf.minimum_key(there, proven=True).notes[-1]
     assert told.startswith(f"{len(sent):,} statements")
     assert f"; {sum(sent):,} rows came back" in told
     assert sum(sent) < 12 + 1000 * len(sent)
+    sent.clear()
+    asked = sf.minimal_keys(there)
+    assert asked.keys == sf.minimal_keys(here).keys
+    assert asked.notes[-1].startswith(f"{len(sent):,} statements")
+    assert sf.violations(there, k=3).minimal == sf.violations(here, k=3).minimal
 
 
 def test_small_tables_are_pulled_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from sfumato.quasi.lattice import (
     minimal_from_subsets,
 )
 from sfumato.quasi.persons import Histories, persons_of, require_separation
-from sfumato.quasi.proof import TOGETHER, Collisions, held_here
+from sfumato.quasi.proof import Collisions, held_here
 from sfumato.quasi.sampling import (
     all_combinations,
     pair_indices,
@@ -271,7 +271,7 @@ def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKey
     family.add(asks.first())
 
     def asked(waiting: list[Set]) -> Iterable[tuple[Set, Sets]]:
-        some = waiting[:TOGETHER]
+        some = waiting[: asks.together]
         return () if budget.spent() else zip(some, asks.of(some), strict=True)
 
     found = _minimal(family, asked, question.max_size, budget)

@@ -21,8 +21,9 @@ out, and a set of which no such class exists is as good as all columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.protocol import ClassSizes, Codes, asks_sql
+from sfumato.errors import EngineMemoryError
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting_sets import (
     Hitting,
@@ -214,6 +216,7 @@ class _Search:
 
 
 Matrix = npt.NDArray[np.bool_]
+Answer = TypeVar("Answer")
 
 PULLED_ROWS = 200_000
 """Rows of a remote table up to which its combinations are pulled over."""
@@ -222,7 +225,7 @@ SAMPLE_ROWS = 5_000
 CLASSES = 1_000
 """Classes that are asked for at a time."""
 TOGETHER = 16
-"""Column sets that one statement asks about."""
+"""Column sets that one statement asks about, at most."""
 
 
 def stay_there(opened: Table, budget: Budget) -> bool:
@@ -253,7 +256,10 @@ class Asked:
     Attributes
     ----------
     jobs, collected
-        Statements that were sent, besides the count of all rows, and rows that came back for them.
+        Statements that were answered, besides the count of all rows, and rows that came back for
+        them.
+    together
+        Column sets that one statement asks about: one where there was no room for several.
     """
 
     def __init__(self, opened: Table, budget: Budget) -> None:
@@ -261,18 +267,36 @@ class Asked:
         self.opened, self.budget = opened, budget
         self.engine = opened.engine
         self.jobs = self.collected = 0
+        self.together = TOGETHER
         self._known: dict[frozenset[int], ClassSizes] = {}
 
     def ahead(self, sets: Sequence[Sequence[int]]) -> None:
         """Ask for the class sizes of sets that will be needed."""
         unknown = [s for s in dict.fromkeys(map(frozenset, sets)) if s not in self._known]
-        for start in range(0, len(unknown), TOGETHER):
-            asked = unknown[start : start + TOGETHER]
-            names = [[self.opened.columns[c] for c in sorted(columns)] for columns in asked]
-            answers = self.engine.several_class_sizes(names, self.budget)
+        found = self._answers(
+            unknown, lambda names: self.engine.several_class_sizes(names, self.budget)
+        )
+        for columns, sizes in zip(unknown, found, strict=True):
+            self.collected += len(sizes.sizes)
+            self._known[columns] = sizes
+
+    def _answers(
+        self, sets: Sequence[Iterable[int]], ask: Callable[[list[list[str]]], list[Answer]]
+    ) -> Iterator[Answer]:
+        """What statements say of column sets, some at a time."""
+        names = [[self.opened.columns[c] for c in sorted(columns)] for columns in sets]
+        while names:
+            some = names[: self.together]
+            try:
+                found = ask(some)
+            except EngineMemoryError:
+                if len(some) == 1:
+                    raise
+                self.together = 1  # a database holds the classes of all sets at the same time
+                continue
             self.jobs += 1
-            self.collected += sum(len(sizes.sizes) for sizes in answers)
-            self._known.update(zip(asked, answers, strict=True))
+            yield from found
+            del names[: len(some)]
 
     def class_sizes(self, columns: Sequence[int]) -> ClassSizes:
         """Class sizes of a set."""
@@ -295,6 +319,8 @@ class Collisions(Asked):
         super().__init__(opened, budget)
         self.random = np.random.default_rng(seed)
         self.seed = seed
+        if self.engine.source is not None and budget.memory is not None:
+            self.together = 1  # sooner than it would turn out that there is no room for several
 
     def first(self) -> Matrix:
         """Difference sets of sampled rows: what these demand the whole table demands too."""
@@ -307,15 +333,13 @@ class Collisions(Asked):
     def of(self, sets: Sequence[Set]) -> list[Matrix]:
         """For each set the columns in which classes of it differ; none if it is as good as all."""
         names = self.opened.columns
-        found = []
-        for start in range(0, len(sets), TOGETHER):
-            asked = [[names[c] for c in columns] for columns in sets[start : start + TOGETHER]]
-            answers = self.engine.collisions(asked, names, CLASSES, self.budget)
-            self.jobs += 1
-            self.collected += sum(len(answer) for answer in answers)
-            shape = (-1, len(names))
-            found += [np.asarray(answer, dtype=np.bool_).reshape(shape) for answer in answers]
-        return found
+        answers = list(
+            self._answers(
+                sets, lambda some: self.engine.collisions(some, names, CLASSES, self.budget)
+            )
+        )
+        self.collected += sum(map(len, answers))
+        return [np.asarray(one, dtype=np.bool_).reshape(-1, len(names)) for one in answers]
 
     def told(self) -> str:
         """What it took, in a sentence."""
