@@ -24,7 +24,7 @@ from sfumato.anonymization.methods.pricing import (
     prices_of,
 )
 from sfumato.anonymization.preparing import prepare
-from sfumato.anonymization.problem import positions_of
+from sfumato.anonymization.problem import allowed_blocks, positions_of
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, Clock
 from sfumato.errors import ParameterError
@@ -367,6 +367,34 @@ def test_where_every_column_has_a_tree_nothing_is_clustered():
     asked = {"qi": list(TREES), "k": 4, "method": "best", "hierarchies": TREES}
     found = solve(prepare(opened := sf.table(table), Request.of(asked).opened(opened), Budget()))
     assert set(found.details["starts"]) == {"lattice", "mondrian"}
+
+
+@pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}])
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_walks_take_classes_that_hold_and_leave_who_has_no_company(rules, seconds):
+    random = np.random.default_rng(23)
+    table = crowd(random, 300)
+    told = {"sensitive": ["illness"], "hierarchies": TREES, "method": "best", "rounds": 0, **rules}
+    asked = {"qi": table.column_names[:3], "k": 6, **told}
+    opened = sf.table(table)
+    problem = prepare(opened, Request.of(asked).opened(opened), Budget(seconds=1e9))
+    walks = lattice.Walks(problem, allowed_blocks(problem))
+    ill, rows = problem.entries.column("illness"), problem.counts
+    everybody = np.bincount(ill, rows) / rows.sum()
+    for charges in [np.ones(3), np.exp(random.normal(size=3))]:
+        groups = walks.groups(6.0, seconds, charges)
+        assert (groups >= 0).any()
+        for group in range(groups.max() + 1):
+            held = np.bincount(ill[groups == group], rows[groups == group], len(everybody))
+            assert held.sum() >= 6
+            assert (held > 0).sum() >= rules.get("l", 1)
+            assert abs(held / held.sum() - everybody).sum() / 2 <= rules.get("t", 1) + 1e-9
+        left = np.bincount(ill[groups < 0], rows[groups < 0], len(everybody))
+        if "t" not in rules:  # all of them look alike at the top
+            assert left.sum() < 6 or (left > 0).sum() < rules.get("l", 1)
+    found = solve(problem)  # with a time limit they are one of the starts, placed
+    assert found.details["starts"]["walk"] <= 1.0
+    assert (found.groups >= 0).all()
 
 
 @pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}])

@@ -1,7 +1,8 @@
 """The best grouping that a given time finds: start from the best of the others, then improve.
 
 The start is the least lossy of lattice-descending recoding, Mondrian and, where some column has no
-tree and it does not take too long, k-member clustering. A search then founds, closes and rearranges
+tree and it does not take too long, k-member clustering; with a time limit, of walks through the
+lattice, too. A search then founds, closes and rearranges
 classes under all rules and within all boundaries. Without a time limit it makes one round, or as
 many as were asked for; with one it goes on, each round slower than the last, until the time is over
 or it is proven that nothing is left to gain. Whenever it is stopped, the best so far is the answer.
@@ -34,13 +35,14 @@ from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, imp
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
     SHARED,
+    Walks,
     covering_groups,
     level_groups,
     placed,
 )
 from sfumato.anonymization.methods.mondrian import cut_groups
 from sfumato.anonymization.methods.moves import Search
-from sfumato.anonymization.methods.pricing import PRICE, prices_of
+from sfumato.anonymization.methods.pricing import PRICE, prices_of, total_loss
 from sfumato.anonymization.problem import (
     Blocks,
     Problem,
@@ -82,15 +84,26 @@ SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-ENDING, MOST_ENDING = (0.003, 3e-7), 0.25
+ENDING, MOST_ENDING = (0.002, 3e-7), 0.25
 """Seconds, and seconds a row, that are needed after a search; and most of a time limit for it."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
 BEGINNING = 2e-5
 """Seconds a piece, of a part, below which no search begins: it would end before it gained."""
-PLACING = 1e-4
-"""Seconds for each entry that a descent leaves over, as far as a time limit is concerned."""
+PLACING = 4e-9
+"""Seconds, about, to see what an entry that is left over would lose on a column of a class."""
+WALKED, WALKS = 500, 8
+"""A walk through the lattice takes at least one row in so many in each step; and how many walks
+there are where a search can follow, …"""
+SEARCHED, WALKING = (2, 8), (0.9, 0.7, 0.25)
+"""… namely where there is so many times as long as it takes to begin one, and more where classes
+are compared with all rows; and shares of the time left for walks: where no search can follow, where
+many rows are to be placed after that, and where one can."""
+VARIED = 0.1
+"""By how much walks differ in what they find dear (standard deviation of its logarithm)."""
+DESCENDING = 16
+"""How many times as long as a walk lattice-descending recoding takes."""
 TRIED = 8
 """Passes after which searches from two starts are compared."""
 CLUSTERED = 8_000
@@ -137,6 +150,8 @@ def _searched(problem: Problem) -> Solution:
     blocks = allowed_blocks(problem)
     found = _starts(problem, blocks, _loss(problem))
     starts = {name: start for name, start in found.items() if name != "company"}
+    if not starts:
+        return _improved(problem, blocks, found)
     company = _worth_leaving_out(problem, found)
     late = _too_late(problem, min(starts.values(), key=lambda start: start[0])[1])
     if company is None or (late and compares(problem.rules)):
@@ -337,31 +352,82 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
 def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[str, Array]]:
     """The starts, first those that lose least for the time they take.
 
-    Where time is over before lattice-descending recoding has ended, Mondrian still follows: it is
-    quick, and loses less than what was begun.
+    Where there is a time limit those are walks through the lattice, and the whole of it is only
+    descended where there seems to be time for it. Where time is over before that has ended, or
+    before rows that are left over were placed, Mondrian still follows: it is quick, and loses less
+    than what was begun.
     """
     plain, budget = replace(problem, options={}), problem.budget
-    if large := len(blocks.order) >= SHARED:
-        yield "mondrian", _cut(plain, blocks)
-        if budget.spent():
+    alone = problem.people is None and problem.person is None
+    may_leave = most_left_out(problem) if alone else 0
+
+    def put(name: str, covered: Array) -> Iterator[tuple[str, Array]]:
+        """A grouping that leaves out who has no company, if it may; and one with everybody."""
+        left = covered < 0
+        out = int(problem.counts[left].sum())
+        if 0 < out <= may_leave and out < problem.rows:
+            found.append("company")
+            yield "company", covered
+        pairs = float(left.sum()) * (covered.max(initial=-1) + 1) * len(problem.qi)
+        if PLACING * pairs <= budget.remaining:
+            found.append(name)
+            yield name, placed(plain, blocks, covered)
+
+    found: list[str] = []
+    slow, large = 0.0, len(blocks.order) >= SHARED
+    if budget.seconds is not None and not large and Walks.possible(problem):
+        covered, slow = _walked(plain, blocks, loss)
+        yield from put("walk", covered)
+    if large or slow:
+        enough = "walk" in found or (found and not compares(problem.rules))
+        if not (enough and budget.remaining < slow):
+            yield "mondrian", _cut(plain, blocks)
+        if budget.remaining < DESCENDING * slow or budget.spent():
             return
     brief = replace(plain, budget=budget.part(STARTING))
     covered = covering_groups(brief, blocks)
-    good, left = brief.budget.stopped_by is None, covered < 0
-    out = int(problem.counts[left].sum())
-    alone = problem.people is None and problem.person is None
-    if alone and 0 < out <= most_left_out(problem) and out < problem.rows:
-        yield "company", covered
-    if PLACING * left.sum() <= budget.remaining:
-        yield "lattice", placed(plain, blocks, covered)
-    else:
-        good = False
-    if not large and not (good and budget.spent()):
+    good = brief.budget.stopped_by is None
+    if good or not slow:
+        yield from put("lattice", covered)
+    if not (large or slow or (good and "lattice" in found and budget.spent())):
         yield "mondrian", _cut(plain, blocks)
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
     if not (trees or CLUSTERED < len(blocks.order) <= EXACT or budget.spent()):
         budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
+
+
+def _walked(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
+    """The best of several walks through the lattice, and how long the first took.
+
+    It takes as few rows in a step as there is time for. Further ones differ a little from the best.
+    Where there is no time for a search, they take all of it.
+    """
+    budget, rows, best = problem.budget, problem.rows, math.inf
+    random = np.random.default_rng(problem.seed)
+    begun, walks = budget.elapsed, Walks(problem, blocks)
+    compared = compares(problem.rules)
+    beginning = SEARCHED[compared] * BEGINNING * min(rows, PART)
+    share, most = WALKING[compared], math.inf
+    if budget.remaining > beginning:
+        share, most = WALKING[2], WALKS
+    until = begun + share * budget.remaining
+    finest, charges = max(rows / WALKED, float(problem.rules.k)), np.ones(len(problem.qi))
+    prices, first, way = prices_of(problem, loss), 0.0, (finest, charges)
+    while best == math.inf or (most > 0 and budget.elapsed + first < until and not budget.spent()):
+        budget.progress("walking through the lattice")
+        before = budget.elapsed
+        groups = walks.groups(way[0], min(until, 1e9) - before, way[1])
+        kept = np.flatnonzero(groups >= 0)
+        given = (walks.lattice.table, kept, problem.counts[kept], groups[kept])
+        lost = total_loss(*prices, *given, int(groups.max(initial=-1)) + 1) / _cells(problem)
+        lost += 1 - problem.counts[kept].sum() / rows
+        if lost < best:
+            best, found, chosen = lost, groups, way
+        first, most = first or budget.elapsed - before, most - 1
+        varied = chosen[1] * np.exp(VARIED * random.normal(size=len(charges)))
+        way = chosen[0] * 2 ** random.normal(), varied
+    return found, first
 
 
 def _cut(problem: Problem, blocks: Blocks) -> Array:

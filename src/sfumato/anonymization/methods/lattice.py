@@ -6,6 +6,9 @@ passes with a rising limit on the loss. At each node, rows not yet covered that 
 satisfy the rules and lose no more than the limit become a group, which then shows no more than it
 must: its lowest common ancestors. It is the covering of Park & Shim (approximate algorithms for
 k-anonymity) with levels in the place of sets of columns.
+
+Where there is little time, `Walks` visits few nodes: from the finest one it goes on to one beside
+the last, which loses little and where enough of the rows that are left find company.
 """
 
 from __future__ import annotations
@@ -31,10 +34,10 @@ from sfumato.anonymization.problem import (
     positions_of,
     sensitive_of,
 )
-from sfumato.budget import Budget, spans, together, usable_threads
+from sfumato.budget import Budget, Clock, spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import always_compiled, bare, compiled
 from sfumato.privacy.rules import (
     CLOSE_EQUAL,
     DISTINCT,
@@ -47,7 +50,7 @@ from sfumato.privacy.rules import (
     take_in,
 )
 
-__all__ = ["covering_groups", "level_groups", "nodes_by_loss", "placed", "solve"]
+__all__ = ["Walks", "covering_groups", "level_groups", "nodes_by_loss", "placed", "solve"]
 
 MOST_NODES = 20_000
 """Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
@@ -68,7 +71,15 @@ SHARED = 1 << 17
 SHARE_BITS = 8
 """… of which there are two to the power of this."""
 HURRIED = 16
-"""Nodes visited when there is none: some of those that are left, and the coarsest."""
+"""Nodes visited when there is none: some of those that are left, and the coarsest; and steps of a
+walk, about, if it has to hurry."""
+STEPS, STEPPING = 2, 2e-8
+"""Steps of a walk before somebody looks how long they took, and seconds an entry, about, that is
+guessed before."""
+FEW_CELLS = 1 << 17
+"""Positions up to which walks are not compiled for them alone."""
+TALLIED = 1 << 24
+"""Entries times sensitive values up to which walks tally all of them."""
 
 
 def solve(problem: Problem) -> Solution:
@@ -83,32 +94,11 @@ def solve(problem: Problem) -> Solution:
 
 def covering_groups(problem: Problem, blocks: Blocks) -> Array:
     """Group of every entry that finds company in the end, -1 of the others."""
-    shapes = [problem.shapes[name] for name in problem.qi]
-    levels = [level_groups(shape) for shape in shapes]
-    table = positions_of(problem)
-    prices = [
-        [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
-        for name, column in zip(problem.qi, levels, strict=True)
-    ]
-    for column, kept in enumerate(_spread([[p.mean() for p in column] for column in prices])):
-        levels[column] = [levels[column][level] for level in kept]
-        prices[column] = [prices[column][level] for level in kept]
     random = np.random.default_rng(problem.seed)
+    levels, prices = _levels(problem, MOST_NODES)
     nodes, limits = _visits(prices, random)
-    marks, starts = _marks(levels, random)
-    base = np.zeros(len(table), dtype=np.uint64)
-    names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
-    base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
-    groups = np.full(len(table), -1, dtype=np.int64)
-    lattice = _Lattice(
-        table,
-        problem.counts,
-        sensitive_of(problem),
-        base,
-        starts,
-        marks,
-        np.concatenate([price for column in prices for price in column]),
-    )
+    lattice = _lattice(problem, blocks, levels, prices, random)
+    groups = np.full(len(lattice.table), -1, dtype=np.int64)
     rules = problem.rules._replace(k=_least_rows(problem.rules))
     # whatever fails such rules fails them with fewer rows, too
     once = bool(np.isin(rules.kinds, (DISTINCT, PERSONS)).all())
@@ -140,6 +130,47 @@ def covering_groups(problem: Problem, blocks: Blocks) -> Array:
             if problem.budget.stopped_by:
                 return groups
     return groups
+
+
+def _levels(
+    problem: Problem, most: float = math.inf
+) -> tuple[list[list[Array]], list[list[Array]]]:
+    """Of each column, level by level: what looks alike, and what each position loses there.
+
+    Levels are left out that change nothing, and so many that there are no more nodes than `most`.
+    """
+    levels = [level_groups(problem.shapes[name]) for name in problem.qi]
+    prices = [
+        [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
+        for name, column in zip(problem.qi, levels, strict=True)
+    ]
+    kept = _spread([[float(p.mean()) for p in column] for column in prices], most)
+    for column, chosen in enumerate(kept):
+        levels[column] = [levels[column][level] for level in chosen]
+        prices[column] = [prices[column][level] for level in chosen]
+    return levels, prices
+
+
+def _lattice(
+    problem: Problem,
+    blocks: Blocks,
+    levels: list[list[Array]],
+    prices: list[list[Array]],
+    random: np.random.Generator,
+) -> _Lattice:
+    marks, starts = _marks(levels, random)
+    base = np.zeros(problem.entries.entries, dtype=np.uint64)
+    names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
+    base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
+    return _Lattice(
+        positions_of(problem),
+        problem.counts,
+        sensitive_of(problem),
+        base,
+        starts,
+        marks,
+        np.concatenate([price for column in prices for price in column]),
+    )
 
 
 def _least_rows(rules: Rules) -> int:
@@ -202,7 +233,7 @@ def nodes_by_loss(losses: Sequence[Sequence[float]]) -> Iterator[tuple[tuple[int
                 heapq.heappush(heap, (loss + more, (*levels[:axis], level, *levels[axis + 1 :])))
 
 
-def _spread(losses: list[list[float]]) -> list[list[int]]:
+def _spread(losses: list[list[float]], most: float) -> list[list[int]]:
     """Levels of each column that a lattice of not too many nodes is made of.
 
     Levels go that lose about what those next to them do. The finest and the coarsest stay, so that
@@ -210,14 +241,14 @@ def _spread(losses: list[list[float]]) -> list[list[int]]:
 
     Examples
     --------
-    >>> _spread([[0.0, 0.1, 0.4, 1.0], [0.0, 1.0]])
+    >>> _spread([[0.0, 0.1, 0.4, 1.0], [0.0, 1.0]], 8)
     [[0, 1, 2, 3], [0, 1]]
     """
     kept = [
         [level for level, loss in enumerate(column) if not level or loss > column[level - 1]]
         for column in losses
     ]
-    while math.prod(map(len, kept)) > MOST_NODES:
+    while math.prod(map(len, kept)) > most:
         gaps = [
             (losses[axis][column[at + 1]] - losses[axis][column[at - 1]], axis, at)
             for axis, column in enumerate(kept)
@@ -872,3 +903,344 @@ def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  
         )
         group, many = _name_taken(uncovered[:many], taken, groups, group)
     return group, many
+
+
+class Walks:
+    """Ways through the lattice, each of which groups whoever finds company on it.
+
+    A walk begins at the finest node. From every node it looks how far each column by itself must be
+    raised until enough of the rows that are left find company, and how far the other columns can
+    then be lowered for these. It goes where they lose least, and takes them. So does ARX's local
+    recoding, which looks at all nodes for each of its steps.
+    """
+
+    def __init__(self, problem: Problem, blocks: Blocks) -> None:
+        levels, prices = _levels(problem)
+        self.problem, self.order = problem, blocks.order
+        self.heights = np.array([len(column) for column in levels])
+        self.sizes = [sum(map(len, column)) for column in prices]
+        # what whoever shows a level loses at least
+        self.floors = np.zeros((len(prices), self.heights.max()))
+        for axis, column in enumerate(prices):
+            self.floors[axis, : len(column)] = [price.min(initial=np.inf) for price in column]
+        random = np.random.default_rng(problem.seed)
+        self.lattice = _lattice(problem, blocks, levels, prices, random)
+
+    @staticmethod
+    def possible(problem: Problem) -> bool:
+        """Whether what classes hold can be summed, there is room for it, and nobody waits long.
+
+        For a table that is done before other loops are compiled, this one is not compiled either.
+        """
+        rules, many = problem.rules, problem.entries.entries
+        if not (rules.people < 0 and many * int(rules.offsets[-1]) <= TALLIED):
+            return False
+        return many * len(problem.qi) > FEW_CELLS or _walk.ready
+
+    def groups(self, finest: float, seconds: float, charges: Array) -> Array:
+        """Group of every entry that finds company, -1 of the others.
+
+        Parameters
+        ----------
+        finest
+            Rows that are taken in a step at least, where there is time for so many steps.
+        seconds
+            How long it may take, about; the less is left of that, the longer are its steps.
+        charges
+            How dear the walk finds it to lose something on each column.
+        """
+        rows = int(self.problem.counts[self.order].sum())
+        groups = np.full(len(self.lattice.table), -1, dtype=np.int64)
+        prices = self.lattice.prices * np.repeat(charges, self.sizes)
+        given = (
+            self.lattice._replace(prices=prices), self.heights, self.floors * charges[:, None],
+            self.problem.rules, self._begun(),
+        )  # fmt: skip
+        guessed = STEPPING * len(self.order) / max(seconds, ROUNDING)
+        least, begun = max(finest, rows * min(guessed, 1 / HURRIED)), Clock.now()
+        while rows:
+            before = Clock.now()
+            rows = _walk(*given, math.ceil(least), STEPS, groups)
+            now = Clock.now()
+            step, rest = (now - before) / STEPS, begun + seconds - now
+            # steps take more rows than they must, and less time the fewer are left
+            least = max(finest, rows / max(4 * rest / max(step, ROUNDING), HURRIED))
+        return groups
+
+    def _begun(self) -> _Way:
+        many, axes = len(self.order), len(self.heights)
+        rules = self.problem.rules
+        values = int(rules.offsets[-1]) if len(rules.kinds) else 0
+
+        def classes() -> _Classes:
+            return _Classes(
+                np.empty(many, np.int64),
+                np.empty(many, np.int64),
+                np.empty(many, np.uint64),
+                np.empty((many, values), np.int64),
+            )
+
+        return _Way(
+            left=self.order.copy(),
+            node=np.zeros(axes, np.int64),
+            state=np.array([many, 0, 1]),
+            here=classes(),
+            there=classes(),
+            where=np.empty(many, np.int32),
+            number=np.empty(many, np.int32),
+            merged=np.empty(many, np.int32),
+            slots=np.empty(4 * many + 16, np.int32),
+            good=np.empty(many, np.bool_),
+            chosen=np.empty(many, np.int64),
+            saved=np.empty(axes),
+        )
+
+
+class _Classes(NamedTuple):
+    """Entries that look alike: one of them, their rows, their key and their sensitive values."""
+
+    entry: Array
+    rows: Array
+    keys: Array
+    tallies: Array
+
+
+class _Way(NamedTuple):
+    """Where a walk is, and room for what it looks at.
+
+    Attributes
+    ----------
+    left, node, state
+        The entries that are left; the node; how many entries there are, how many groups were made,
+        and how many rows the node must have company for.
+    here, where
+        Classes of the node, and of which of them each entry is.
+    there, number, merged
+        Classes beside it, what became of those that were merged last, and of those of the node.
+    slots, good, chosen, saved
+        A hash table; which classes hold; entries that find company; and what lowering columns
+        saves these.
+    """
+
+    left: Array
+    node: Array
+    state: Array
+    here: _Classes
+    there: _Classes
+    where: Array
+    number: Array
+    merged: Array
+    slots: Array
+    good: Array
+    chosen: Array
+    saved: Array
+
+
+@bare
+def _entries_at(lattice, chosen, many, node, classes):  # type: ignore[no-untyped-def]
+    """Make each of the first so many entries a class of its own, with its key at a node."""
+    table, starts, marks, sensitive = (
+        lattice.table,
+        lattice.starts,
+        lattice.marks,
+        lattice.sensitive,
+    )
+    tallies = classes.tallies
+    for i in range(many):
+        entry = chosen[i]
+        key = lattice.base[entry]
+        for axis in range(table.shape[1]):
+            key += marks[starts[axis, node[axis]] + table[entry, axis]]
+        classes.entry[i], classes.keys[i] = entry, key
+        classes.rows[i] = lattice.weights[entry]
+        for value in range(tallies.shape[1]):
+            tallies[i, value] = 0
+        for s in range(sensitive.shape[1] if tallies.shape[1] else 0):
+            tallies[i, sensitive[entry, s]] += lattice.weights[entry]
+
+
+@bare
+def _merge(classes, many, slots, number):  # type: ignore[no-untyped-def]
+    """Make classes of one key one; `number` says which. How many there are now."""
+    entry, rows, keys, tallies = classes.entry, classes.rows, classes.keys, classes.tallies
+    bits = 4
+    while (1 << bits) < 2 * many:
+        bits += 1
+    mask, found = (1 << bits) - 1, 0
+    for slot in range(mask + 1):
+        slots[slot] = -1
+    for i in range(many):
+        key = keys[i]
+        place = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
+        while slots[place] >= 0 and keys[slots[place]] != key:
+            place = (place + 1) & mask
+        c = slots[place]
+        if c < 0:
+            slots[place] = c = found
+            found += 1
+            entry[c], rows[c], keys[c] = entry[i], rows[i], key
+            for value in range(tallies.shape[1]):
+                tallies[c, value] = tallies[i, value]
+        else:
+            rows[c] += rows[i]
+            for value in range(tallies.shape[1]):
+                tallies[c, value] += tallies[i, value]
+        number[i] = c
+    return found
+
+
+@bare
+def _judge(classes, many, rules, good):  # type: ignore[no-untyped-def]
+    """Say of each class whether it holds; how many rows those have that do."""
+    rows, found = classes.rows, 0
+    for c in range(many):
+        good[c] = rows[c] >= rules.k
+        if good[c] and rules.kinds.shape[0]:
+            good[c] = holds(rows[c], classes.tallies[c], rules)
+        if good[c]:
+            found += rows[c]
+    return found
+
+
+@bare
+def _raise(lattice, classes, many, axis, level):  # type: ignore[no-untyped-def]
+    """Let keys be those of one level more of a column; what all rows then lose more."""
+    table, marks, prices = lattice.table, lattice.marks, lattice.prices
+    old, new, more = lattice.starts[axis, level], lattice.starts[axis, level + 1], 0.0
+    for c in range(many):
+        position = table[classes.entry[c], axis]
+        classes.keys[c] += marks[new + position] - marks[old + position]
+        more += classes.rows[c] * (prices[new + position] - prices[old + position])
+    return more
+
+
+@bare
+def _lower(lattice, way, many, node, raised, rules, least):  # type: ignore[no-untyped-def]
+    """Lower columns as long as enough of the chosen find company there, first what saves most.
+
+    What each row loses of those that do.
+    """
+    table, starts, prices, weights = lattice.table, lattice.starts, lattice.prices, lattice.weights
+    chosen, saved, good = way.chosen, way.saved, way.good
+    axes, changed = table.shape[1], True
+    for axis in range(axes):
+        saved[axis] = 0.0
+    saved[raised] = -1.0
+    while True:
+        best = -1
+        for axis in range(axes):
+            if changed and saved[axis] >= 0.0 and node[axis]:
+                saved[axis] = 0.0
+                above, below = starts[axis, node[axis]], starts[axis, node[axis] - 1]
+                for i in range(many):
+                    at = table[chosen[i], axis]
+                    saved[axis] += weights[chosen[i]] * (prices[above + at] - prices[below + at])
+            if node[axis] and saved[axis] >= 0.0 and (best < 0 or saved[axis] > saved[best]):
+                best = axis
+        if best < 0:
+            break
+        node[best] -= 1
+        _entries_at(lattice, chosen, many, node, way.there)
+        found = _merge(way.there, many, way.slots, way.number)
+        changed = _judge(way.there, found, rules, good) >= least
+        if not changed:
+            node[best] += 1
+            saved[best] = -1.0
+            continue
+        kept = 0
+        for i in range(many):
+            if good[way.number[i]]:
+                chosen[kept] = chosen[i]
+                kept += 1
+        many = kept
+    rows, loss = 0, 0.0
+    for i in range(many):
+        rows += weights[chosen[i]]
+        for axis in range(axes):
+            position = table[chosen[i], axis]
+            loss += weights[chosen[i]] * prices[starts[axis, node[axis]] + position]
+    return loss / rows
+
+
+@always_compiled
+def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: ignore[no-untyped-def]
+    """Go on for so many steps and take who finds company; how many rows are left to be looked at.
+
+    `floors` says what whoever shows a level of a column loses there at least.
+    """
+    axes, node, left, state = heights.shape[0], way.node, way.left, way.state
+    here, there, where, good = way.here, way.there, way.where, way.good
+    number, merged, chosen = way.number, way.merged, way.chosen
+    beside, best_node, seen = np.empty_like(node), np.empty_like(node), np.empty(axes, np.bool_)
+    while True:
+        many, rows = state[0], 0
+        _entries_at(lattice, left, many, node, here)
+        found = _merge(here, many, way.slots, where)
+        for c in range(found):
+            rows += here.rows[c]
+        taken = _judge(here, found, rules, good)
+        if taken >= state[2]:
+            kept, rows = 0, rows - taken
+            for c in range(found):
+                number[c] = state[1]
+                state[1] += good[c]
+            for i in range(many):
+                if good[where[i]]:
+                    groups[left[i]] = number[where[i]]
+                else:
+                    left[kept] = left[i]
+                    kept += 1
+            state[0], state[2] = kept, np.iinfo(np.int64).max
+            if kept == 0:
+                return 0
+            if steps == 0:
+                return rows
+            continue
+        wanted = min(least, rows)
+        best, most, axis_most = np.inf, -1.0, -1
+        seen[:] = False
+        for _ in range(axes):
+            axis, lowest = -1, best
+            for z in range(axes):
+                if seen[z] or node[z] + 1 == heights[z]:
+                    continue
+                if floors[z, node[z] + 1] < lowest:
+                    axis, lowest = z, floors[z, node[z] + 1]
+            if axis < 0:
+                break
+            seen[axis] = True
+            level, now, taken = node[axis], found, 0
+            there.entry[:found], there.rows[:found] = here.entry[:found], here.rows[:found]
+            there.keys[:found], there.tallies[:found] = here.keys[:found], here.tallies[:found]
+            for c in range(found):
+                merged[c] = c
+            while level + 1 < heights[axis] and taken < wanted and floors[axis, level + 1] < best:
+                more = _raise(lattice, there, now, axis, level)
+                after = _merge(there, now, way.slots, number)
+                taken = _judge(there, after, rules, good)
+                for c in range(found):
+                    merged[c] = number[merged[c]]
+                if level == node[axis] and now - after > most * more:
+                    most, axis_most = (now - after) / max(more, ROUNDING), axis
+                level, now = level + 1, after
+            if taken < wanted:
+                continue
+            some = 0
+            for i in range(many):
+                if good[merged[where[i]]]:
+                    chosen[some] = left[i]
+                    some += 1
+            beside[:] = node
+            beside[axis] = level
+            loss = _lower(lattice, way, some, beside, axis, rules, wanted)
+            if loss < best:
+                best = loss
+                best_node[:] = beside
+        if best < np.inf:
+            node[:] = best_node
+            state[2] = wanted
+            steps -= 1
+        elif axis_most >= 0:
+            node[axis_most] += 1
+        else:
+            return 0

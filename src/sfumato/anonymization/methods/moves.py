@@ -41,6 +41,7 @@ from sfumato.anonymization.problem import (
     Blocks,
     Problem,
     Solution,
+    grouped,
     pieced,
     positions_of,
     sensitive_of,
@@ -118,8 +119,9 @@ class Search:
 
     def _begin(self, groups: Array) -> None:
         self.entry, self.rows, self.first_piece = _pieces(self.problem, groups >= 0)
-        _, dense = np.unique(groups[self.entry], return_inverse=True)
-        self.groups: Array = dense.astype(np.int64)
+        used = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.int64)
+        used[groups[self.entry]] = 1
+        self.groups: Array = (np.cumsum(used) - 1)[groups[self.entry]]
 
     def begun_at(self, groups: Array) -> Search:
         """One that starts from another grouping of the same entries."""
@@ -136,6 +138,10 @@ class Search:
     def solution(self, **facts: Any) -> Solution:
         """The grouping as it is now; entries that were in no group are suppressed."""
         left_out = np.flatnonzero(np.diff(self.first_piece) == 0)
+        whole = np.full(len(self.table), -1)
+        whole[self.entry] = self.groups
+        if (whole[self.entry] == self.groups).all():
+            return grouped(self.problem, whole, **facts)
         entry = np.concatenate([self.entry, left_out])
         rows = np.concatenate([self.rows, self.problem.counts[left_out]])
         groups = np.concatenate([self.groups, np.full(len(left_out), -1)])
