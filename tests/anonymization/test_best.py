@@ -181,7 +181,7 @@ def test_a_search_uses_the_time_it_is_given(monkeypatch):
     )
     ticks = itertools.count()
     monkeypatch.setattr(Clock, "now", classmethod(lambda cls: float(next(ticks))))
-    budget = Budget(seconds=400)
+    budget = Budget(seconds=600)  # walks ask a hundred times
     found = solve(prepare(opened := sf.table(table), asked.opened(opened), budget))
     assert found.stopped_by == "time"
     assert found.details["rounds"] > 1

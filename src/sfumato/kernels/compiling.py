@@ -166,11 +166,6 @@ class Loop:
         """Whether it runs compiled in this process, from now on."""
         return self._settled is not None
 
-    @property
-    def ready(self) -> bool:
-        """Whether nobody has to wait for it: it was compiled before, here or on this machine."""
-        return Loop.at_once or self.settled or self._was_stored
-
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's own object, for calls from Python."""

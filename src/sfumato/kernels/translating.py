@@ -814,13 +814,21 @@ def _kind_of(value: Any) -> Kind:
     """The kind of an argument."""
     if isinstance(value, tuple):
         return Record(getattr(value, "_fields", ()), tuple(map(_kind_of, value)))
-    if isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype.name in _STORED:
-        return Array(value.dtype.name, value.ndim)
+    if isinstance(value, np.ndarray) and value.flags.c_contiguous:
+        kind = _kind_of_array(value.dtype, value.ndim)
+        if kind.dtype in _STORED:
+            return kind
     if isinstance(value, float):
         return FLOAT
     if isinstance(value, int | np.integer) and not isinstance(value, bool | np.uint64):
         return WHOLE
     raise UntranslatableError(type(value).__name__)
+
+
+@cache
+def _kind_of_array(dtype: np.dtype[Any], axes: int) -> Array:
+    """To ask a type for its name takes longer than many a call."""
+    return Array(dtype.name, axes)
 
 
 def _numbers(value: Any) -> Iterator[int]:

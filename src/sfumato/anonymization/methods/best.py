@@ -96,7 +96,7 @@ PLACING = 4e-9
 WALKED, WALKS = 500, 8
 """A walk through the lattice takes at least one row in so many in each step; and how many walks
 there are where a search can follow, …"""
-SEARCHED, WALKING = (2, 8), (0.9, 0.7, 0.25)
+SEARCHED, WALKING = (2, 8), (0.85, 0.7, 0.25)
 """… namely where there is so many times as long as it takes to begin one, and more where classes
 are compared with all rows; and shares of the time left for walks: where no search can follow, where
 many rows are to be placed after that, and where one can."""

@@ -37,7 +37,7 @@ from sfumato.anonymization.problem import (
 from sfumato.budget import Budget, Clock, spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import always_compiled, bare, compiled
+from sfumato.kernels.compiling import bare, compiled
 from sfumato.privacy.rules import (
     CLOSE_EQUAL,
     DISTINCT,
@@ -73,11 +73,9 @@ SHARE_BITS = 8
 HURRIED = 16
 """Nodes visited when there is none: some of those that are left, and the coarsest; and steps of a
 walk, about, if it has to hurry."""
-STEPS, STEPPING = 2, 2e-8
-"""Steps of a walk before somebody looks how long they took, and seconds an entry, about, that is
-guessed before."""
-FEW_CELLS = 1 << 17
-"""Positions up to which walks are not compiled for them alone."""
+FIRST_STEPS, LOOKS, STEPPING = 2, 8, 2e-8
+"""Steps of a walk before somebody looks how long they took, how often that is looked at in the time
+left, about, and seconds an entry that a step is guessed to take before."""
 TALLIED = 1 << 24
 """Entries times sensitive values up to which walks tally all of them."""
 
@@ -928,14 +926,9 @@ class Walks:
 
     @staticmethod
     def possible(problem: Problem) -> bool:
-        """Whether what classes hold can be summed, there is room for it, and nobody waits long.
-
-        For a table that is done before other loops are compiled, this one is not compiled either.
-        """
-        rules, many = problem.rules, problem.entries.entries
-        if not (rules.people < 0 and many * int(rules.offsets[-1]) <= TALLIED):
-            return False
-        return many * len(problem.qi) > FEW_CELLS or _walk.ready
+        """Whether rules are such that what classes hold can be summed, and there is room for it."""
+        rules = problem.rules
+        return rules.people < 0 and problem.entries.entries * int(rules.offsets[-1]) <= TALLIED
 
     def groups(self, finest: float, seconds: float, charges: Array) -> Array:
         """Group of every entry that finds company, -1 of the others.
@@ -958,13 +951,15 @@ class Walks:
         )  # fmt: skip
         guessed = STEPPING * len(self.order) / max(seconds, ROUNDING)
         least, begun = max(finest, rows * min(guessed, 1 / HURRIED)), Clock.now()
+        steps = FIRST_STEPS
         while rows:
             before = Clock.now()
-            rows = _walk(*given, math.ceil(least), STEPS, groups)
+            rows = _walk(*given, math.ceil(least), steps, groups)
             now = Clock.now()
-            step, rest = (now - before) / STEPS, begun + seconds - now
+            step, rest = max(now - before, ROUNDING) / steps, begun + seconds - now
             # steps take more rows than they must, and less time the fewer are left
-            least = max(finest, rows / max(4 * rest / max(step, ROUNDING), HURRIED))
+            least = max(finest, rows / max(4 * rest / step, HURRIED))
+            steps = int(min(max(rest / step / LOOKS, FIRST_STEPS), 1000))
         return groups
 
     def _begun(self) -> _Way:
@@ -993,11 +988,15 @@ class Walks:
             good=np.empty(many, np.bool_),
             chosen=np.empty(many, np.int64),
             saved=np.empty(axes),
+            seen=np.empty(axes, np.bool_),
+            beside=np.empty(axes, np.int64),
+            best_node=np.empty(axes, np.int64),
         )
 
 
 class _Classes(NamedTuple):
-    """Entries that look alike: one of them, their rows, their key and their sensitive values."""
+    """Entries that look alike: one of them, their rows, their key and, where they have enough rows,
+    how many have each sensitive value."""
 
     entry: Array
     rows: Array
@@ -1020,6 +1019,8 @@ class _Way(NamedTuple):
     slots, good, chosen, saved
         A hash table; which classes hold; entries that find company; and what lowering columns
         saves these.
+    seen, beside, best_node
+        Columns that were raised from here, the node where that led to, and the best of those.
     """
 
     left: Array
@@ -1034,18 +1035,15 @@ class _Way(NamedTuple):
     good: Array
     chosen: Array
     saved: Array
+    seen: Array
+    beside: Array
+    best_node: Array
 
 
 @bare
 def _entries_at(lattice, chosen, many, node, classes):  # type: ignore[no-untyped-def]
     """Make each of the first so many entries a class of its own, with its key at a node."""
-    table, starts, marks, sensitive = (
-        lattice.table,
-        lattice.starts,
-        lattice.marks,
-        lattice.sensitive,
-    )
-    tallies = classes.tallies
+    table, starts, marks = lattice.table, lattice.starts, lattice.marks
     for i in range(many):
         entry = chosen[i]
         key = lattice.base[entry]
@@ -1053,16 +1051,12 @@ def _entries_at(lattice, chosen, many, node, classes):  # type: ignore[no-untype
             key += marks[starts[axis, node[axis]] + table[entry, axis]]
         classes.entry[i], classes.keys[i] = entry, key
         classes.rows[i] = lattice.weights[entry]
-        for value in range(tallies.shape[1]):
-            tallies[i, value] = 0
-        for s in range(sensitive.shape[1] if tallies.shape[1] else 0):
-            tallies[i, sensitive[entry, s]] += lattice.weights[entry]
 
 
 @bare
 def _merge(classes, many, slots, number):  # type: ignore[no-untyped-def]
     """Make classes of one key one; `number` says which. How many there are now."""
-    entry, rows, keys, tallies = classes.entry, classes.rows, classes.keys, classes.tallies
+    entry, rows, keys = classes.entry, classes.rows, classes.keys
     bits = 4
     while (1 << bits) < 2 * many:
         bits += 1
@@ -1079,14 +1073,51 @@ def _merge(classes, many, slots, number):  # type: ignore[no-untyped-def]
             slots[place] = c = found
             found += 1
             entry[c], rows[c], keys[c] = entry[i], rows[i], key
-            for value in range(tallies.shape[1]):
-                tallies[c, value] = tallies[i, value]
         else:
             rows[c] += rows[i]
-            for value in range(tallies.shape[1]):
-                tallies[c, value] += tallies[i, value]
         number[i] = c
     return found
+
+
+@bare
+def _clear(classes, many, least):  # type: ignore[no-untyped-def]
+    """Forget the values of classes of so many rows."""
+    tallies = classes.tallies
+    for c in range(many):
+        for value in range(tallies.shape[1] if classes.rows[c] >= least else 0):
+            tallies[c, value] = 0
+
+
+@bare
+def _tally_entries(lattice, chosen, many, number, classes, least):  # type: ignore[no-untyped-def]
+    """Count the values of entries in their classes, where those have so many rows."""
+    sensitive, weights, tallies, rows = (
+        lattice.sensitive,
+        lattice.weights,
+        classes.tallies,
+        classes.rows,
+    )
+    for i in range(many if tallies.shape[1] else 0):
+        if rows[number[i]] >= least:
+            for s in range(sensitive.shape[1]):
+                tallies[number[i], sensitive[chosen[i], s]] += weights[chosen[i]]
+
+
+@bare
+def _tally_merged(source, many, merged, classes, least):  # type: ignore[no-untyped-def]
+    """Sum the values of classes in those that were made of them, if these have so many rows."""
+    tallies = classes.tallies
+    for c in range(many):
+        into = merged[c]
+        for value in range(tallies.shape[1] if classes.rows[into] >= least else 0):
+            tallies[into, value] += source.tallies[c, value]
+
+
+@bare
+def _copy_classes(source, many, target):  # type: ignore[no-untyped-def]
+    for c in range(many):
+        target.entry[c], target.rows[c] = source.entry[c], source.rows[c]
+        target.keys[c] = source.keys[c]
 
 
 @bare
@@ -1142,6 +1173,8 @@ def _lower(lattice, way, many, node, raised, rules, least):  # type: ignore[no-u
         node[best] -= 1
         _entries_at(lattice, chosen, many, node, way.there)
         found = _merge(way.there, many, way.slots, way.number)
+        _clear(way.there, found, rules.k)
+        _tally_entries(lattice, chosen, many, way.number, way.there, rules.k)
         changed = _judge(way.there, found, rules, good) >= least
         if not changed:
             node[best] += 1
@@ -1162,7 +1195,7 @@ def _lower(lattice, way, many, node, raised, rules, least):  # type: ignore[no-u
     return loss / rows
 
 
-@always_compiled
+@compiled(most=0, direct=True)
 def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: ignore[no-untyped-def]
     """Go on for so many steps and take who finds company; how many rows are left to be looked at.
 
@@ -1171,11 +1204,13 @@ def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: 
     axes, node, left, state = heights.shape[0], way.node, way.left, way.state
     here, there, where, good = way.here, way.there, way.where, way.good
     number, merged, chosen = way.number, way.merged, way.chosen
-    beside, best_node, seen = np.empty_like(node), np.empty_like(node), np.empty(axes, np.bool_)
+    beside, best_node, seen = way.beside, way.best_node, way.seen
     while True:
         many, rows = state[0], 0
         _entries_at(lattice, left, many, node, here)
         found = _merge(here, many, way.slots, where)
+        _clear(here, found, 0)
+        _tally_entries(lattice, left, many, where, here, 0)
         for c in range(found):
             rows += here.rows[c]
         taken = _judge(here, found, rules, good)
@@ -1190,7 +1225,7 @@ def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: 
                 else:
                     left[kept] = left[i]
                     kept += 1
-            state[0], state[2] = kept, np.iinfo(np.int64).max
+            state[0], state[2] = kept, 1 << 62
             if kept == 0:
                 return 0
             if steps == 0:
@@ -1198,7 +1233,8 @@ def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: 
             continue
         wanted = min(least, rows)
         best, most, axis_most = np.inf, -1.0, -1
-        seen[:] = False
+        for z in range(axes):
+            seen[z] = False
         for _ in range(axes):
             axis, lowest = -1, best
             for z in range(axes):
@@ -1210,16 +1246,17 @@ def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: 
                 break
             seen[axis] = True
             level, now, taken = node[axis], found, 0
-            there.entry[:found], there.rows[:found] = here.entry[:found], here.rows[:found]
-            there.keys[:found], there.tallies[:found] = here.keys[:found], here.tallies[:found]
+            _copy_classes(here, found, there)
             for c in range(found):
                 merged[c] = c
             while level + 1 < heights[axis] and taken < wanted and floors[axis, level + 1] < best:
                 more = _raise(lattice, there, now, axis, level)
                 after = _merge(there, now, way.slots, number)
-                taken = _judge(there, after, rules, good)
                 for c in range(found):
                     merged[c] = number[merged[c]]
+                _clear(there, after, rules.k)
+                _tally_merged(here, found, merged, there, rules.k)
+                taken = _judge(there, after, rules, good)
                 if level == node[axis] and now - after > most * more:
                     most, axis_most = (now - after) / max(more, ROUNDING), axis
                 level, now = level + 1, after
@@ -1230,14 +1267,17 @@ def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: 
                 if good[merged[where[i]]]:
                     chosen[some] = left[i]
                     some += 1
-            beside[:] = node
+            for z in range(axes):
+                beside[z] = node[z]
             beside[axis] = level
             loss = _lower(lattice, way, some, beside, axis, rules, wanted)
             if loss < best:
                 best = loss
-                best_node[:] = beside
+                for z in range(axes):
+                    best_node[z] = beside[z]
         if best < np.inf:
-            node[:] = best_node
+            for z in range(axes):
+                node[z] = best_node[z]
             state[2] = wanted
             steps -= 1
         elif axis_most >= 0:
