@@ -21,7 +21,7 @@ from sfumato.columns import persons as named_persons
 from sfumato.engines import sql_engine
 from sfumato.engines.protocol import Engine, asks_sql
 from sfumato.engines.recoding import Cut, Parting
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.errors import ColumnError, EngineError, ParameterError
 from sfumato.populations import promises
 from sfumato.quasi import proof
 from sfumato.release import promise
@@ -254,6 +254,11 @@ def test_what_travels_is_what_the_documentation_says(
         assert statements <= (len(source.columns) + 1) + 6 + 2 + 8
     else:
         assert rows < travelled.streamed <= rows + 3 * classes
+
+    travelled.answered = 0
+    with pytest.raises(EngineError, match="too many to be held"):
+        source.classes(list("abcd"), budget=sf.Budget(memory=1 << 16))
+    assert travelled.answered <= (206 if kind == "duckdb" else 20), "refused before they come"
 
 
 @pytest.mark.postgres

@@ -47,6 +47,7 @@ from sfumato.engines.protocol import (
     columns_named,
     names_in,
     rows_identity,
+    too_many_classes,
     whole_number,
     wide_number,
 )
@@ -306,6 +307,9 @@ class SQLEngine:
         """All classes, refused before more of them come than memory holds."""
         most = max(1, memory // self.combination_bytes(columns))
         try:
+            far = self.capabilities.remote and self.row_count() > most
+            if far and self.class_sizes(columns, budget).classes > most:  # before they set out
+                raise too_many_classes(columns, most, self.name)
             return self.classes(columns, most, budget)
         except TooManyClassesError as error:
             raise EngineError(

@@ -449,7 +449,9 @@ class MatchesPopulation:
         outside = _People(people, names, budget)
         figures = []
         memory = (budget and budget.memory) or ENOUGH_BYTES
-        most = memory // (CELL_BYTES * (len(names) + 1) * 16)
+        # Who counts people here holds some of them, too, beside the classes.
+        copies = 4 if outside.there else 16
+        most = memory // (CELL_BYTES * (len(names) + 1) * copies)
         parts = -(-released.rows // most)
         if parts > 1 and asks_sql(released.engine):
             # All people are looked at for each part of the classes.
@@ -498,13 +500,15 @@ class _People:
         memory = (budget and budget.memory) or ENOUGH_BYTES
         able, size = people.engine.capabilities, people.rows * CELL_BYTES * (len(names) + 1)
         self._fit = not able.replayable or able.coded or size <= memory // 4
+        self.there = not self._fit and asks_sql(people.engine) and able.runs_work
+        """Whether people are counted where they are."""
         self._parts = -(-size * 8 // memory)
 
     def matching(self, rows: Codes, trees: Mapping[str, Hierarchy]) -> tuple[Floats, Ints]:
         """How many people each combination of released cells matches, and the rows that show it."""
         engine = self.people.engine
         counting = _Counting(rows, self.names, self.values, trees)
-        if self._fit or not (asks_sql(engine) and engine.capabilities.runs_work):
+        if not (self.there and asks_sql(engine)):
             return counting.among(self)
         found, held = counting.among(())
         told = engine.over_classes(
