@@ -262,7 +262,7 @@ def test_code_is_kept_until_it_would_be_another(tmp_path, monkeypatch):
 
 
 def _many(numbers):
-    return len(numbers)
+    return numbers.size
 
 
 def test_numba_compiles_what_else_nobody_understands():
@@ -272,6 +272,33 @@ def test_numba_compiles_what_else_nobody_understands():
     ):
         assert loop(numbers) == 2
         assert "dispatcher" in vars(loop)
+
+
+@compiling.compiled
+def _spread(many):
+    spread = np.empty(many, np.int64)
+    spread[:] = 1 << 40
+    for at in range(0, len(spread), many - 2):
+        spread[at] = at
+    return spread, np.zeros(many)
+
+
+def _drawn(board, whether):
+    first, second = board[:2]
+    spread, zeros = _spread(5)
+    kept = 0
+    for _ in range(3):
+        kept += spread[2] + max(1, 2, first.shape[0])
+        spread, zeros = _spread(4)
+        zeros[0] = second[2]
+    return kept if whether else zeros[0]
+
+
+def test_a_loop_makes_arrays_and_hands_them_on():
+    loop = Loop(_drawn, most=0, direct=True)
+    for whether in (True, False):
+        assert loop(_board(), whether) == loop.plain(_board(), whether)
+    assert "dispatcher" not in vars(loop)
 
 
 def _ends(numbers, share):

@@ -121,7 +121,7 @@ def ascend(
     return Ascent(float(best), best_price, opened)
 
 
-@compiled
+@compiled(direct=True, patience=0.3)
 def _dual_value(counts, k, starts, members, costs, price, slope, opened):  # type: ignore[no-untyped-def]
     """The bound that prices give.
 
@@ -210,7 +210,12 @@ def lower_class(members, counts, k, cost, price):  # type: ignore[no-untyped-def
 
     Gives 1 where it was, 0 where not.
     """
-    ranked = members[largest_first(price[members])]
+    dear = np.empty(members.shape[0], np.int64)
+    for at in range(members.shape[0]):
+        dear[at] = price[members[at]]
+    ranked = largest_first(dear)
+    for at in range(members.shape[0]):
+        ranked[at] = members[ranked[at]]
     room, total, last = k, np.int64(0), 0
     for at in range(ranked.shape[0]):
         rows = min(room, counts[ranked[at]])

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -489,7 +490,7 @@ class Room(NamedTuple):
     truly: Array
 
 
-@bare
+@partial(bare, direct=True)
 def _search_rows(levels, targets, limits, room, reach, hits, exhaustive, differs):  # type: ignore[no-untyped-def]
     for row in range(hits.shape[0]):
         hits[row], exhaustive[row] = _search_row(

@@ -2,9 +2,9 @@
 
 Numba spends most of its time on finding out what a program may mean. The loops that are handed over
 here say it plainly: they compute with whole numbers of 64 bits, floating point and truth values,
-read and write single numbers of arrays, and call functions that do so, too. Each is read as it is
-written, gets the kinds of its variables from what is assigned to them, and is written down in
-LLVM's language, one line an operation. What they give is what numba would: whole numbers run
+make arrays, read and write single numbers of them, and call functions that do so, too. Each is read
+as it is written, gets the kinds of its variables from what is assigned to them, and is written down
+in LLVM's language, one line an operation. What they give is what numba would: whole numbers run
 over, sums are added up in the order in which they are written, negative indices count from the end.
 """
 
@@ -74,6 +74,9 @@ _STORED = {
     "bool": ("i8", TRUTH),
 }
 """How LLVM holds a number of an array, and what is computed with."""
+
+
+_KINDS = {(np.dtype(name), axes): Array(name, axes) for name in _STORED for axes in (1, 2, 3)}
 
 
 class _Value(NamedTuple):
@@ -178,6 +181,30 @@ declare double @llvm.sqrt.f64(double)
 declare double @llvm.fabs.f64(double)
 declare noalias ptr @PyMem_RawCalloc(i64, i64)
 declare void @PyMem_RawFree(ptr)
+define internal fastcc ptr @allocate(ptr %heap, i64 %many, i64 %size) nounwind {
+  %bytes = mul i64 %many, %size
+  %whole = add i64 %bytes, 16
+  %block = call ptr @PyMem_RawCalloc(i64 1, i64 %whole)
+  %before = load ptr, ptr %heap
+  store ptr %before, ptr %block
+  store ptr %block, ptr %heap
+  %own = getelementptr inbounds i8, ptr %block, i64 16
+  ret ptr %own
+}
+define internal fastcc void @release(ptr %heap, ptr %mark) nounwind {
+  br label %next
+next:
+  %block = load ptr, ptr %heap
+  %done = icmp eq ptr %block, %mark
+  br i1 %done, label %end, label %more
+more:
+  %before = load ptr, ptr %block
+  store ptr %before, ptr %heap
+  call void @PyMem_RawFree(ptr %block)
+  br label %next
+end:
+  ret void
+}
 !0 = !{}
 !1 = !{!"numbers"}
 """
@@ -211,8 +238,8 @@ class _Module:
     def whole(self, function: Any, kinds: tuple[Kind, ...]) -> tuple[str, str]:
         """All of it, with a way in from Python, and a letter for each number that it returns."""
         name, returned = self.function(function, kinds)
-        lines: list[str] = []
-        passed, at = [], 0
+        lines = ["%heap = alloca ptr", "store ptr null, ptr %heap"]
+        passed, at = ["ptr %heap"], 0
         for kind in kinds:
             for offset, part in enumerate(_parts(kind), at):
                 place = f"%p{len(lines)}"
@@ -226,10 +253,13 @@ class _Module:
         back = "void" if returned is None else _together(returned)
         call = f"call fastcc {back} @{name}({', '.join(passed)})"
         lines += [call] if returned is None else [f"%r = {call}", f"store {back} %r, ptr %back"]
-        letters = "" if returned is None else "".join(part[0] for part in _parts(returned))
-        several = set(returned.kinds) if isinstance(returned, Several) else set()
-        if several - {WHOLE, FLOAT} or len(letters) > LETTERS:
-            raise UntranslatableError("more than numbers is returned")
+        lines.append("call fastcc void @release(ptr %heap, ptr null)")
+        single = returned.kinds if isinstance(returned, Several) else (returned,)
+        letters = "".join(one[0] for one in single if isinstance(one, str))
+        if returned and (
+            len(letters) < len(single) or TRUTH in single[1:] or len(single) > LETTERS
+        ):
+            raise UntranslatableError("more than some numbers is returned")
         way_in = ["define void @enter(ptr %given, ptr %back) {", *lines, "ret void", "}"]
         return "\n".join(self._lines + way_in), letters
 
@@ -242,6 +272,8 @@ class _Function:
     """
 
     returned: Kind | None = None
+    allocates = False
+    """Whether it makes arrays, or gets some that another made."""
 
     def __init__(self, module: _Module, function: Any, kinds: tuple[Kind, ...]) -> None:
         self._module = module
@@ -273,13 +305,12 @@ class _Function:
     def written(self, name: str) -> list[str]:
         """Its lines."""
         before: Any = None
-        while before != (self._kinds, self.returned):
-            before = dict(self._kinds), self.returned
+        while before != (self._kinds, self.returned, self.allocates):
+            before = dict(self._kinds), self.returned, self.allocates
             self._lines: list[str] = []
             self._room: list[str] = []
             self._slots: dict[str, list[str]] = {}
             self._values: dict[str, _Value] = {}
-            self._heap: list[str] = []
             self._loops: list[tuple[str, str]] = []
             self._numbers = 0
             for argument, kind in self._given.items():
@@ -287,13 +318,19 @@ class _Function:
                 self._assign(argument, _Value(kind, own))
             self._block(self._node.body)
             self._return(None)
-        given = ", ".join(
-            f"{part} %a.{argument}.{at}"
+        given = "".join(
+            f", {part} %a.{argument}.{at}"
             for argument, kind in self._given.items()
             for at, part in enumerate(_parts(kind))
         )
-        head = f"define internal fastcc {self._back()} @{name}({given}) nounwind {{"
-        return [head, *self._room, *self._lines, "}"]
+        head = f"define internal fastcc {self._back()} @{name}(ptr %heap{given}) nounwind {{"
+        mark = ["%mark = load ptr, ptr %heap"] if self._gives_back else []
+        return [head, *mark, *self._room, *self._lines, "}"]
+
+    @property
+    def _gives_back(self) -> bool:
+        """Whether its arrays go when it ends; those that it returns go with whoever called it."""
+        return self.allocates and not _has_arrays(self.returned)
 
     def _back(self) -> str:
         """LLVM's type of what it returns."""
@@ -360,9 +397,8 @@ class _Function:
         return _Value(kind, (self._new(how.format(value.one)),))
 
     def _return(self, value: _Value | None) -> None:
-        for place in self._heap:
-            room = self._new(f"load ptr, ptr {place}")
-            self._lines.append(f"call void @PyMem_RawFree(ptr {room})")
+        if self._gives_back:
+            self._lines.append("call fastcc void @release(ptr %heap, ptr %mark)")
         if value is None:
             self._lines.append("ret void" if self.returned is None else "unreachable")
             return
@@ -433,16 +469,13 @@ class _Function:
         self._loops.pop()
 
     def _for(self, node: ast.For) -> None:
-        start, step, array = _Value(WHOLE, ("0",)), 1, None
+        start, step, array = _whole(0), _whole(1), None
         match node.iter:
             case ast.Call(ast.Name("range"), given):
                 values = [self._as(self._value(one), WHOLE) for one in given]
                 stop = values[0] if len(values) == 1 else values[1]
                 start = start if len(values) == 1 else values[0]
-                if len(values) == 3:
-                    if not values[2].literal:
-                        raise UntranslatableError("steps that differ")
-                    step = int(values[2].one)
+                step = values[2] if len(values) == 3 else step
             case _:
                 array = self._value(node.iter)
                 stop = _Value(WHOLE, array.parts[1:2])
@@ -452,7 +485,7 @@ class _Function:
 
     def _fill(self, array: _Value, value: _Value) -> None:
         """Write the same number everywhere in an array of one axis."""
-        with self._counted(_Value(WHOLE, ("0",)), _Value(WHOLE, array.parts[1:2])) as (at, *_):
+        with self._counted(_whole(0), _Value(WHOLE, array.parts[1:2]), _whole(1)) as (at, *_):
             place = self._at(array, [at])
             if not isinstance(place, _Place):
                 raise UntranslatableError("part of an array")
@@ -460,7 +493,7 @@ class _Function:
 
     @contextmanager
     def _counted(
-        self, start: _Value, stop: _Value, step: int = 1
+        self, start: _Value, stop: _Value, step: _Value
     ) -> Iterator[tuple[_Value, str, str]]:
         """Do something again and again: its number, where the next time begins, and the end."""
         top, inside, following, end = (self._label() for _ in range(4))
@@ -469,14 +502,16 @@ class _Function:
         self._go_to(top)
         self._here(top)
         at = self._variable(own)
-        more = self._new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {at.one}, {stop.one}")
+        below, above = (self._new(f"icmp {how} i64 {at.one}, {stop.one}") for how in ("slt", "sgt"))
+        up = self._new(f"icmp sgt i64 {step.one}, 0")
+        more = self._new(f"select i1 {up}, i1 {below}, i1 {above}")
         self._lines.append(f"br i1 {more}, label %{inside}, label %{end}")
         self._here(inside)
         yield at, following, end
         self._go_to(following)
         self._here(following)
         at = self._variable(own)
-        self._assign(own, _Value(WHOLE, (self._new(f"add nsw i64 {at.one}, {step}"),)))
+        self._assign(own, _Value(WHOLE, (self._new(f"add nsw i64 {at.one}, {step.one}"),)))
         self._go_to(top)
         self._here(end)
 
@@ -654,10 +689,16 @@ class _Function:
         return _Value(own, tuple(parts))
 
     def _slice(self, array: _Value, low: ast.expr | None, high: ast.expr | None) -> _Value:
-        """From one place of an array of one axis to before another; both are in it."""
+        """From one place of an array of one axis to before another; both are in it.
+
+        Or some items of a record.
+        """
+        if isinstance(array.kind, Record):
+            bounds = (None if one is None else self._meant(one) for one in (low, high))
+            return _several([self._attribute(array, x) for x in array.kind.names[slice(*bounds)]])
         if not isinstance(array.kind, Array) or array.kind.axes > 1:
             raise UntranslatableError("part of an array of several axes")
-        first = _Value(WHOLE, ("0",)) if low is None else self._as(self._value(low), WHOLE)
+        first = _whole(0) if low is None else self._as(self._value(low), WHOLE)
         end = array.parts[1] if high is None else self._as(self._value(high), WHOLE).one
         place = self._at(array, [first])
         if not isinstance(place, _Place):
@@ -724,12 +765,13 @@ class _Function:
         given = [self._value(one) for one in node.args]
         if hasattr(called, "py_func"):
             return self._call_loop(called.py_func, given)
-        if called in (min, max) and len(given) == 2:
-            kind, one, other = self._alike(*given)
-            values = _Value(kind, (other,)), _Value(kind, (one,))
-            better = self._compared(ast.Lt() if called is min else ast.Gt(), *values)
-            part = _parts(kind)[0]
-            return _Value(kind, (self._new(f"select i1 {better}, {part} {other}, {part} {one}"),))
+        if called in (min, max):
+            best = given[0]
+            for one in given[1:]:
+                best = self._better(ast.Lt() if called is min else ast.Gt(), best, one)
+            return best
+        if called is len and isinstance(given[0].kind, Array):
+            return _Value(WHOLE, given[0].parts[1:2])
         if called in _OF_FLOATS:
             own = self._as(given[0], FLOAT).one
             return _Value(FLOAT, (self._new(f"call double @{_OF_FLOATS[called]}(double {own})"),))
@@ -742,10 +784,18 @@ class _Function:
             return self._as(given[0], wanted[called])
         raise UntranslatableError(ast.unparse(node))
 
+    def _better(self, op: ast.cmpop, one: _Value, other: _Value) -> _Value:
+        """The first of two values, unless the other is smaller, or larger."""
+        kind, left, right = self._alike(one, other)
+        better = self._compared(op, _Value(kind, (right,)), _Value(kind, (left,)))
+        part = _parts(kind)[0]
+        return _Value(kind, (self._new(f"select i1 {better}, {part} {right}, {part} {left}"),))
+
     def _call_loop(self, function: Any, given: Sequence[_Value]) -> _Value | None:
         name, kind = self._module.function(function, tuple(one.kind for one in given))
-        passed = ", ".join(
-            f"{part} {own}"
+        self.allocates |= _has_arrays(kind)
+        passed = "ptr %heap" + "".join(
+            f", {part} {own}"
             for one in given
             for part, own in zip(_parts(one.kind), one.parts, strict=True)
         )
@@ -767,12 +817,17 @@ class _Function:
         many = sizes[0]
         for size in sizes[1:]:
             many = self._new(f"mul i64 {many}, {size}")
-        data = self._new(f"call ptr @PyMem_RawCalloc(i64 {many}, i64 {dtype.itemsize})")
-        place = f"%h{len(self._heap)}"
-        self._heap.append(place)
-        self._room += [f"{place} = alloca ptr", f"store ptr null, ptr {place}"]
-        self._lines.append(f"store ptr {data}, ptr {place}")
+        self.allocates = True
+        wanted = f"ptr %heap, i64 {many}, i64 {dtype.itemsize}"
+        data = self._new(f"call fastcc ptr @allocate({wanted})")
         return _Value(Array(dtype.name, len(sizes)), (data, *sizes))
+
+
+def _has_arrays(kind: Kind | None) -> bool:
+    """Whether an array is among what a function returns."""
+    if isinstance(kind, Several):
+        return any(map(_has_arrays, kind.kinds))
+    return isinstance(kind, Array)
 
 
 def _together(kind: Kind) -> str:
@@ -802,6 +857,10 @@ def _hidden(node: ast.stmt | ast.expr) -> str:
     return f"{node.lineno}.{node.col_offset}"
 
 
+def _whole(number: int) -> _Value:
+    return _Value(WHOLE, (str(number),))
+
+
 def _written_down(value: Any) -> _Value:
     if isinstance(value, bool | np.bool_):
         return _Value(TRUTH, (str(bool(value)).lower(),))
@@ -810,39 +869,28 @@ def _written_down(value: Any) -> _Value:
     return _Value(UNSIGNED if isinstance(value, np.uint64) else WHOLE, (str(int(value)),))
 
 
-def _kind_of(value: Any) -> Kind:
-    """The kind of an argument."""
-    if isinstance(value, tuple):
-        return Record(getattr(value, "_fields", ()), tuple(map(_kind_of, value)))
-    if isinstance(value, np.ndarray) and value.flags.c_contiguous:
-        kind = _kind_of_array(value.dtype, value.ndim)
-        if kind.dtype in _STORED:
-            return kind
-    if isinstance(value, float):
-        return FLOAT
-    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.uint64):
-        return WHOLE
-    raise UntranslatableError(type(value).__name__)
+def _apart(value: Any, numbers: list[int]) -> Kind:
+    """The kind of an argument; `numbers` collects what LLVM is handed of it.
 
-
-@cache
-def _kind_of_array(dtype: np.dtype[Any], axes: int) -> Array:
-    """To ask a type for its name takes longer than many a call."""
-    return Array(dtype.name, axes)
-
-
-def _numbers(value: Any) -> Iterator[int]:
-    """An argument as LLVM is handed it: where arrays lie and how large they are, and numbers."""
+    Those are where arrays lie and how large they are, and numbers themselves.
+    """
     if isinstance(value, np.ndarray):
-        yield value.ctypes.data
-        yield from value.shape
-    elif isinstance(value, tuple):
-        for one in value:
-            yield from _numbers(one)
-    elif isinstance(value, float):
-        yield from struct.unpack("q", struct.pack("d", value))
-    else:
-        yield int(value)
+        kind = _KINDS.get((value.dtype, value.ndim))
+        if kind is None or not value.flags.c_contiguous:
+            raise UntranslatableError("an array that lies another way")
+        numbers.append(value.__array_interface__["data"][0])
+        numbers.extend(value.shape)
+        return kind
+    if isinstance(value, tuple):
+        kinds = tuple([_apart(one, numbers) for one in value])
+        return Record(getattr(value, "_fields", ()), kinds)
+    if isinstance(value, float):
+        numbers.extend(struct.unpack("q", struct.pack("d", value)))
+        return FLOAT
+    if isinstance(value, int | np.integer | np.bool_) and not isinstance(value, np.uint64):
+        numbers.append(int(value))
+        return TRUTH if isinstance(value, bool | np.bool_) else WHOLE
+    raise UntranslatableError(type(value).__name__)
 
 
 class Translated:
@@ -872,12 +920,13 @@ class Translated:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it; `UntranslatableError` before anything has happened."""
-        kinds = tuple(map(_kind_of, arguments))
+        numbers: list[int] = []
+        kinds = tuple([_apart(one, numbers) for one in arguments])
         if kinds not in self._made:
             with self._lock:
                 if kinds not in self._made:
                     self._made[kinds] = _Code(self._object(kinds))
-        return self._made[kinds](arguments)
+        return self._made[kinds](numbers)
 
     def is_kept(self, arguments: tuple[Any, ...]) -> bool:
         """Whether it was compiled before for such arguments."""
@@ -885,7 +934,7 @@ class Translated:
         if folder is None or not any(folder.glob(f"{self._name}-*.code")):
             return False  # and nothing of LLVM is loaded
         with suppress(UntranslatableError):
-            place = self._place(tuple(map(_kind_of, arguments)))
+            place = self._place(tuple([_apart(one, []) for one in arguments]))
             return place is not None and place.exists()
         return False
 
@@ -933,7 +982,7 @@ def _made_of(function: Any) -> list[Any]:
             called = getattr(value, "py_func", None)
             if called is not None and called not in waiting:
                 waiting.append(called)
-            elif isinstance(value, int | float):
+            elif isinstance(value, int | float | np.number):
                 constants[one.__module__, name] = value
     found += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)]
     return [*found, sorted(constants.items())]
@@ -1010,13 +1059,12 @@ class _Code:
         address = engine.get_function_address("enter")
         self._enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
 
-    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+    def __call__(self, numbers: list[int]) -> Any:
         """Run it."""
-        given = np.array([number for one in arguments for number in _numbers(one)], np.int64)
-        back = np.zeros(LETTERS, np.int64)
+        given, back = np.array(numbers, np.int64), np.zeros(LETTERS, np.int64)
         self._enter(given.ctypes.data, back.ctypes.data)
-        numbers = tuple(
+        found = tuple(
             (back.view(np.float64) if letter == FLOAT[0] else back)[at].item()
             for at, letter in enumerate(self._returned)
         )
-        return numbers if len(numbers) > 1 else numbers[0] if numbers else None
+        return found if len(found) > 1 else found[0] if found else None

@@ -131,7 +131,7 @@ def opt_lb(
     return price if patterns.floor is None else np.maximum(price, patterns.floor)
 
 
-@compiled
+@compiled(direct=True, patience=0.3)
 def _cheapest_prices(keys_of, counts, k, kept, prices, price, most):  # type: ignore[no-untyped-def]
     """OPT-LB over patterns in turn: `price` of an entry is the first with k rows that look alike.
 
@@ -332,7 +332,7 @@ def certified(table: CellTable, patterns: Patterns, prices: npt.NDArray[Any]) ->
     return int(whole @ table.counts)
 
 
-@compiled
+@compiled(direct=True, patience=0.3)
 def _lower_to_feasible(codes, counts, k, kept, stars, multipliers, price):  # type: ignore[no-untyped-def]
     """Lower prices until no class is overpriced; gives the number of classes that were.
 
@@ -340,8 +340,9 @@ def _lower_to_feasible(codes, counts, k, kept, stars, multipliers, price):  # ty
     class once in order stays so and one walk over all patterns suffices.
     """
     n = codes.shape[0]
-    everyone = np.arange(n)
-    slots = new_slots(n)
+    slots, everyone = new_slots(n), np.empty(n, np.int64)
+    for i in range(n):
+        everyone[i] = i
     numbers = np.empty(n, np.int32)
     starts, order = np.empty(n + 1, np.int64), np.empty(n, np.int64)
     sizes, sums = np.empty(n, np.int64), np.empty(n, np.int64)

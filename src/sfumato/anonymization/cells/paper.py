@@ -715,7 +715,7 @@ def _attach(codes, counts, prices, group, groups, left):  # type: ignore[no-unty
                     starred[best, c] = True
 
 
-@compiled
+@compiled(direct=True, patience=0.3)
 def _take_candidates(order, starts, members, counts, sensitive, rules, group, groups):  # type: ignore[no-untyped-def]
     """Fill `group` from the candidates in this order; gives the number of groups."""
     left = np.empty(counts.shape[0], np.int64)

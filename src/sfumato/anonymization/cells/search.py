@@ -196,7 +196,7 @@ _MOST_DONORS = 4096
 _FACTOR, _SUMMAND = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 
-@compiled
+@compiled(direct=True, patience=0.3)
 def _open_groups(  # type: ignore[no-untyped-def]
     codes, sensitive, rules, groups, elsewhere, keys_of, floor, first, kept, prices, heat, seed
 ):
@@ -372,7 +372,10 @@ def _fill(groups, price, members, taken, leaving, selected, count, k):  # type: 
         if offers < donors.shape[0] and groups.cost[q] <= price and taken[q] == 0:
             donors[offers] = u
             offers += 1
-    ranked = largest_first(groups.cost[groups.group[donors[:offers]]])
+    costs = np.empty(offers, np.int64)
+    for i in range(offers):
+        costs[i] = groups.cost[groups.group[donors[i]]]
+    ranked = largest_first(costs)
     loss = np.int64(0)
     for at in ranked:
         u = donors[at]
@@ -416,7 +419,7 @@ def _gone(groups, q, leaving):  # type: ignore[no-untyped-def]
     return True
 
 
-@compiled
+@compiled(direct=True, patience=0.3)
 def _find_elsewhere(codes, groups, ranked, multipliers, elsewhere):  # type: ignore[no-untyped-def]
     """For each unit the cheapest other group it fits, or -1.
 

@@ -364,7 +364,9 @@ def bits_for(count):  # type: ignore[no-untyped-def]
 def new_slots(count):  # type: ignore[no-untyped-def]
     """An empty table for up to `count` keys: keys, stamps and numbers."""
     size = 1 << bits_for(count)
-    return np.empty(size, np.uint64), np.full(size, -1, np.int64), np.empty(size, np.int32)
+    stamps = np.empty(size, np.int64)
+    stamps[:] = -1
+    return np.empty(size, np.uint64), stamps, np.empty(size, np.int32)
 
 
 @compiled
