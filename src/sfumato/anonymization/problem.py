@@ -522,11 +522,12 @@ def with_ranges(
     """What groups of so many rows show in all columns, given spans in place of ranges."""
     shown = {name: one for name, one in found.items() if isinstance(one, Published)}
     ranges = {name: one for name, one in found.items() if not isinstance(one, Published)}
-    lost = 0.0
-    for published in shown.values():
-        there = published.codes >= 0
-        lost += float(rows[there] @ published.loss[published.codes[there]])
-    shown |= published_ranges(ranges, rows, lost)
+    if ranges:
+        lost = 0.0
+        for published in shown.values():
+            there = published.codes >= 0
+            lost += float(rows[there] @ published.loss[published.codes[there]])
+        shown |= published_ranges(ranges, rows, lost)
     return {name: shown[name] for name in problem.qi}
 
 

@@ -71,11 +71,12 @@ SHARED = 1 << 17
 SHARE_BITS = 8
 """… of which there are two to the power of this."""
 HURRIED = 16
-"""Nodes visited when there is none: some of those that are left, and the coarsest; and steps of a
-walk, about, if it has to hurry."""
+"""Nodes visited when there is none: some of those that are left, and the coarsest."""
 FIRST_STEPS, LOOKS, STEPPING = 2, 8, 2e-8
 """Steps of a walk before somebody looks how long they took, how often that is looked at in the time
 left, about, and seconds an entry that a step is guessed to take before."""
+LEAST_STEPS = 8
+"""Steps of a walk, about, that has to hurry."""
 TALLIED = 1 << 24
 """Entries times sensitive values up to which walks tally all of them."""
 
@@ -950,7 +951,7 @@ class Walks:
             self.problem.rules, self._begun(),
         )  # fmt: skip
         guessed = STEPPING * len(self.order) / max(seconds, ROUNDING)
-        least, begun = max(finest, rows * min(guessed, 1 / HURRIED)), Clock.now()
+        least, begun = max(finest, rows * min(guessed, 1 / LEAST_STEPS)), Clock.now()
         steps = FIRST_STEPS
         while rows:
             before = Clock.now()
@@ -958,7 +959,7 @@ class Walks:
             now = Clock.now()
             step, rest = max(now - before, ROUNDING) / steps, begun + seconds - now
             # steps take more rows than they must, and less time the fewer are left
-            least = max(finest, rows / max(4 * rest / step, HURRIED))
+            least = max(finest, rows / max(4 * rest / step, LEAST_STEPS))
             steps = int(min(max(rest / step / LOOKS, FIRST_STEPS), 1000))
         return groups
 
