@@ -121,7 +121,7 @@ def ascend(
     return Ascent(float(best), best_price, opened)
 
 
-@compiled(direct=True, patience=0.3)
+@compiled(direct=True)
 def _dual_value(counts, k, starts, members, costs, price, slope, opened):  # type: ignore[no-untyped-def]
     """The bound that prices give.
 

@@ -120,14 +120,14 @@ class Loop:
         function: Callable[..., Any],
         *,
         most: int = 1 << 15,
-        patience: float = 0.7,
+        patience: float | None = None,
         instead: Callable[..., Any] | None = None,
         direct: bool = False,
         **options: Any,
     ) -> None:
         self.py_func = function
         self.most = most
-        self.patience = patience
+        self.patience = (0.1 if direct else 0.7) if patience is None else patience
         self.instead = instead
         self.direct = direct
         self._options = options

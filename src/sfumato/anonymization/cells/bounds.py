@@ -131,7 +131,7 @@ def opt_lb(
     return price if patterns.floor is None else np.maximum(price, patterns.floor)
 
 
-@compiled(direct=True, patience=0.3)
+@compiled(direct=True)
 def _cheapest_prices(keys_of, counts, k, kept, prices, price, most):  # type: ignore[no-untyped-def]
     """OPT-LB over patterns in turn: `price` of an entry is the first with k rows that look alike.
 
@@ -332,7 +332,7 @@ def certified(table: CellTable, patterns: Patterns, prices: npt.NDArray[Any]) ->
     return int(whole @ table.counts)
 
 
-@compiled(direct=True, patience=0.3)
+@compiled(direct=True)
 def _lower_to_feasible(codes, counts, k, kept, stars, multipliers, price):  # type: ignore[no-untyped-def]
     """Lower prices until no class is overpriced; gives the number of classes that were.
 

@@ -609,7 +609,7 @@ def _class_holds(members, first, last, counts, sensitive, rules, tally):  # type
     return good
 
 
-@compiled
+@compiled(direct=True)
 def _take_classes(  # type: ignore[no-untyped-def]
     codes, counts, sensitive, rules, kept, multipliers, group, groups
 ):
@@ -715,7 +715,7 @@ def _attach(codes, counts, prices, group, groups, left):  # type: ignore[no-unty
                     starred[best, c] = True
 
 
-@compiled(direct=True, patience=0.3)
+@compiled(direct=True)
 def _take_candidates(order, starts, members, counts, sensitive, rules, group, groups):  # type: ignore[no-untyped-def]
     """Fill `group` from the candidates in this order; gives the number of groups."""
     left = np.empty(counts.shape[0], np.int64)

@@ -196,7 +196,7 @@ _MOST_DONORS = 4096
 _FACTOR, _SUMMAND = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 
-@compiled(direct=True, patience=0.3)
+@compiled(direct=True)
 def _open_groups(  # type: ignore[no-untyped-def]
     codes, sensitive, rules, groups, elsewhere, keys_of, floor, first, kept, prices, heat, seed
 ):
@@ -419,7 +419,7 @@ def _gone(groups, q, leaving):  # type: ignore[no-untyped-def]
     return True
 
 
-@compiled(direct=True, patience=0.3)
+@compiled(direct=True)
 def _find_elsewhere(codes, groups, ranked, multipliers, elsewhere):  # type: ignore[no-untyped-def]
     """For each unit the cheapest other group it fits, or -1.
 
@@ -459,7 +459,7 @@ _MOST_COUNTED = 4096
 """Rows of a group up to which its sensitive values are counted for a single move."""
 
 
-@compiled
+@compiled(direct=True)
 def _reinsert(codes, sensitive, rules, groups, elsewhere):  # type: ignore[no-untyped-def]
     """Move and dissolve; gives what was saved."""
     k, ruled = rules.k, rules.kinds.shape[0] > 0
