@@ -27,10 +27,10 @@ def small_table(random, rows):
     )
 
 
-def optimum(table, k, weights=None, loss="loss"):
+def optimum(table, k, weights=None, loss="loss", out=0):
     """Least mean loss of all partitions into groups of at least k rows, by dynamic programming.
 
-    `loss` is ``loss`` (certainty penalty) or ``relative_height``.
+    `loss` is ``loss`` (certainty penalty) or ``relative_height``; so many rows may be left `out`.
     """
     weights = dict.fromkeys(TREES, 1.0) | (weights or {})
     bound = {
@@ -53,20 +53,22 @@ def optimum(table, k, weights=None, loss="loss"):
         )
 
     @cache
-    def least(left):
+    def least(left, out):
         if left == 0:
             return 0.0
-        if left.bit_count() < k:
-            return float("inf")
         first = left & -left
         rest, best = left ^ first, float("inf")
+        if out:
+            best = sum(weights.values()) + least(rest, out - 1)
+        if left.bit_count() < k:
+            return best
         others = rest
         while True:
             size = others.bit_count() + 1
             if k <= size < 2 * k:  # larger groups can be split without losing more
-                best = min(best, lost(others | first) + least(left ^ first ^ others))
+                best = min(best, lost(others | first) + least(left ^ first ^ others, out))
             if others == 0:
                 return best
             others = (others - 1) & rest
 
-    return least((1 << rows) - 1) / rows / sum(weights.values())
+    return least((1 << rows) - 1, out) / rows / sum(weights.values())

@@ -31,6 +31,7 @@ from sfumato.anonymization.methods.mondrian import coarse_partition
 from sfumato.anonymization.methods.moves import (
     AFTER,
     CHANGES,
+    ENDLESS,
     ENTRY,
     HEAD,
     HOME,
@@ -38,12 +39,14 @@ from sfumato.anonymization.methods.moves import (
     LARGE,
     LEAST,
     LEFT,
+    MOST,
     MOVES,
     OPEN,
     REACH,
     ROWS,
     SIZE,
     STEP,
+    TOUCHED,
     Company,
     Search,
     State,
@@ -84,12 +87,21 @@ from sfumato.anonymization.problem import Blocks, Problem
 from sfumato.budget import each
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare
-from sfumato.privacy.rules import clear, enough, holds, take_in
+from sfumato.privacy.rules import (
+    Rules,
+    clear,
+    compares,
+    enough,
+    holds,
+    recounted,
+    take_in,
+)
 
 __all__ = [
     "fill_from_classes",
     "gather",
     "improve",
+    "rows_of_values",
     "sketch",
 ]
 
@@ -111,6 +123,9 @@ INDEX_ROWS = 128
 """Most rows of the index for one axis."""
 CLOSE, JOIN = 0.03, 0.3
 """Share of the steps that close a class, and of those that move a single piece."""
+OPENED = 2 / 3
+"""Share of the passes after which more rows are left out, where they may be: while it is hot, rows
+would go that nobody takes back."""
 HARM, NOISE = 0.5, 0.5
 """Most that a piece is thought to be missed in a class that is just large enough, and most by
 which its loss is misjudged, so that other founders are chosen the next time. In units."""
@@ -151,7 +166,8 @@ def improve(search: Search, seed: int, passes: int = PASSES) -> None:
     for part in each(improved, cut, steps, budget.threads):
         if part is not None:
             chosen, groups = part
-            search.groups[chosen] = groups + int(search.groups.max(initial=-1)) + 1
+            base = int(search.groups.max(initial=-1)) + 1
+            search.groups[chosen] = np.where(groups < 0, -1, groups + base)
 
 
 def _parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
@@ -187,12 +203,22 @@ class _Part:
         number = np.full(len(search.table), -1, dtype=np.int64)
         number[entries] = np.arange(len(entries))
         inside = number[search.entry] >= 0
-        reaching_out = np.bincount(search.groups[~inside], minlength=search.groups.max() + 1) > 0
-        self.chosen = np.flatnonzero(inside & ~reaching_out[search.groups])
+        named = search.groups + 1  # 0 is left out, here and elsewhere
+        reaching_out = np.bincount(named[~inside], minlength=named.max(initial=0) + 1) > 0
+        reaching_out[0] = False
+        self._choose(np.flatnonzero(inside & ~reaching_out[named]))
+        self.most = self._most()
+        if not self.most:
+            self._choose(self.chosen[self.groups >= 0])
         self.entry: Array = number[search.entry[self.chosen]]
-        self.rows: Array = search.rows[self.chosen]
-        _, dense = np.unique(search.groups[self.chosen], return_inverse=True)
-        self.groups: Array = dense.astype(np.int64)
+        self.rules, self.totals = search.problem.rules, np.zeros(0, dtype=np.int64)
+        left = np.flatnonzero(search.groups < 0)
+        if compares(self.rules) and (self.most or len(left)):
+            self.totals = rows_of_values(search.sensitive, search.problem.counts, self.rules)
+            gone = rows_of_values(
+                search.sensitive[search.entry[left]], search.rows[left], self.rules
+            )
+            self.rules = recounted(self.rules, self.totals - gone)
         k = search.problem.rules.k
         wish = min(8 * k, NEIGHBOURS) if k <= FEW else REACH
         table = search.table[entries]
@@ -220,6 +246,25 @@ class _Part:
             *search.prices,
         )
 
+    def _choose(self, pieces: Array) -> None:
+        self.chosen = pieces
+        self.rows: Array = self.search.rows[pieces]
+        self.groups: Array = self.search.groups[pieces]
+
+    def _most(self) -> int:
+        """Rows that may be left out of this part: those that are, and its share of what is left.
+
+        Where rules compare with what is released, all of it must be at hand.
+        """
+        search, own = self.search, int(self.rows.sum())
+        rules = search.problem.rules
+        if compares(rules):
+            tallied = (128 + 2 * own // rules.k) * int(rules.offsets[-1]) <= TALLIED
+            if not tallied or len(self.chosen) < len(search.entry):
+                return 0
+        room = max(search.most - search.left_out, 0)
+        return int(self.rows[self.groups < 0].sum()) + room * own // max(int(search.rows.sum()), 1)
+
     def improved(self, passes: int) -> tuple[Array, Array] | None:
         """Pieces of the part and their new groups; None if nothing was gained.
 
@@ -245,7 +290,7 @@ class _Part:
         cooling = (COLD / hot) ** (1 / max(passes * pieces, 1))
         unit = 0.0
         for turn in range(passes):
-            now, loss = self._state()
+            now, loss = self._state(opened=turn >= OPENED * passes)
             unit = unit or UNIT * loss / max(int(self.rows.sum()), 1)
             if unit == 0.0:
                 return
@@ -255,29 +300,34 @@ class _Part:
             for at in range(0, pieces, some):
                 if at and problem.budget.spent():
                     break
-                given = (self.world, now, company, problem.rules, counts, turns[at : at + some])
+                given = (self.world, now, company, self.rules, counts, turns[at : at + some])
                 gained += _anneal(*given, unit, heat * cooling**at, cooling)
-            self.groups = now.pieces[:, 2].copy()
+            homes = now.pieces[:, HOME]
+            left = (homes == len(now.classes) - 1) & (now.count[MOST] > 0)
+            self.groups = np.where(left, -1, homes)
             yield gained
 
-    def _state(self) -> tuple[Any, float]:
+    def _state(self, *, opened: bool) -> tuple[Any, float]:
         """The grouping as the compiled search wants it, and its loss.
 
-        Groups that show the same become one class.
+        Groups that show the same become one class. Unless it is `opened`, no more rows are left
+        out than are.
         """
-        rules = self.search.problem.rules
-        _, groups = np.unique(self.groups, return_inverse=True)
+        rules, world = self.search.problem.rules, self.world
+        most = self.most if opened else int(self.rows[self.groups < 0].sum())
+        kept = np.flatnonzero(self.groups >= 0)
+        _, groups = np.unique(self.groups[kept], return_inverse=True)
         many = int(groups.max(initial=-1)) + 1
-        world = self.world
-        memories = memories_of(world.head, world.ints, world.table, self.entry, groups, many)
+        shown = (world.head, world.ints, world.table)
+        memories = memories_of(*shown, self.entry[kept], groups, many)
         block = np.zeros(many, dtype=np.int64)
-        block[groups] = world.block[self.entry]
+        block[groups] = world.block[self.entry[kept]]
         memories, same = np.unique(np.c_[memories, block], axis=0, return_inverse=True)
         groups, many = same.reshape(-1)[groups].astype(np.int64), len(memories)
         room = 64 * (2 + (many + many // 16) // 64)
         slots = memories.shape[1] - 1
         # what classes that were never open are in the index with: few look there
-        alone = memories_of(world.head, world.ints, world.table, *np.zeros((2, 1), np.int64), 1)
+        alone = memories_of(*shown, *np.zeros((2, 1), np.int64), 1)
         pieces = np.full((len(self.entry), 5), -1, dtype=np.int64)
         pieces[:, 0], pieces[:, 1] = self.entry, self.rows
         book = 512 + 16 * rules.k + len(self.entry)
@@ -288,7 +338,7 @@ class _Part:
             costs=np.zeros(room),
             bits=np.zeros((int(world.index_row.max(initial=0)) + 1, room // 64), dtype=np.uint64),
             free=np.zeros(room, dtype=np.int64),
-            count=np.zeros(5, dtype=np.int64),
+            count=np.zeros(6, dtype=np.int64),
             change=np.zeros(1),
             moved=np.zeros((book, 2), dtype=np.int64),
             changed=np.zeros((room, 2), dtype=np.int64),
@@ -298,9 +348,21 @@ class _Part:
             inside=np.zeros(len(world.table), dtype=np.int64),
             donors=np.zeros(room, dtype=np.int64),
             tallies=np.zeros(self._tallied(room), dtype=np.int64),
+            totals=self.totals if most else self.totals[:0],
         )
-        populate(world, now, groups, many)
-        return now, float((now.classes[:, 0] * now.costs).sum())
+        homes = np.full(len(self.entry), room - 1)
+        homes[kept] = groups
+        now.count[MOST] = ENDLESS * (most > 0) + most
+        populate(world, now, homes, many)
+        if most:
+            everybody = (np.arange(len(world.table)), np.zeros(len(world.table), np.int64))
+            now.memories[room - 1] = memories_of(*shown, *everybody, 1)
+            now.costs[room - 1] = self.search.everything
+        loss = float((now.classes[:, SIZE] * now.costs).sum())
+        if most:
+            now.classes[room - 1, SIZE] += ENDLESS
+            now.classes[room - 1, TOUCHED] = np.iinfo(np.int64).max
+        return now, loss
 
     def _tallied(self, room: int) -> tuple[int, int]:
         """Classes and sensitive values that are tallied all the time."""
@@ -322,6 +384,14 @@ class _Part:
             total=np.zeros(friends),
             losses=np.zeros((len(self.world.head), friends)),
         )
+
+
+def rows_of_values(sensitive: Array, rows: Array, rules: Rules) -> Array:
+    """How many of these rows hold each sensitive value, laid out as rules count them."""
+    counts = np.zeros(int(rules.offsets[-1]), dtype=np.int64)
+    for values in sensitive.T:
+        np.add.at(counts, values, rows)
+    return counts
 
 
 def _lookup(table: Array, starts: Array, index_row: Array) -> Array:
@@ -379,7 +449,7 @@ def _price_of_closing(world, now, group):  # type: ignore[no-untyped-def]
     pieces, price = now.pieces, 0.0
     member = now.classes[group, HEAD]
     while member >= 0:
-        _, cost = cheapest_cover(world, now, pieces[member, ENTRY], group, np.inf)
+        _, cost = cheapest_cover(world, now, member, group, np.inf)
         price += pieces[member, ROWS] * (cost - now.costs[group])
         member = pieces[member, AFTER]
     return price
@@ -454,7 +524,7 @@ def _relieve(world, now, k):  # type: ignore[no-untyped-def]
             looked, following = looked + 1, pieces[member, AFTER]
             if classes[group, SIZE] - pieces[member, ROWS] >= k:
                 limit = costs[group] - LEAST
-                better, _ = cheapest_cover(world, now, pieces[member, ENTRY], group, limit)
+                better, _ = cheapest_cover(world, now, member, group, limit)
                 if better >= 0:
                     move(world, now, member, better)
             member = following
@@ -471,12 +541,40 @@ def _tidy(world, now, rules, counts, most):  # type: ignore[no-untyped-def]
         group = now.changed[at, 0]
         if classes[group, OPEN] and classes[group, LEFT] == now.count[STEP]:
             tighten(world, now, group, most)
-    if rules.kinds.shape[0]:
+    if now.totals.shape[0] and _left_or_came_back(now):
+        if not _refer(now, rules):
+            return False
+        for group in range(classes.shape[0]):
+            if classes[group, OPEN] and not holds(classes[group, SIZE], now.tallies[group], rules):
+                return False
+    elif rules.kinds.shape[0]:
         for at in range(now.count[CHANGES]):
             group = now.changed[at, 0]
             if classes[group, OPEN] and not _holds(world, now, group, rules, counts):
                 return False
     return True
+
+
+@bare
+def _left_or_came_back(now):  # type: ignore[no-untyped-def]
+    """Whether this step has changed who is left out."""
+    out = now.classes.shape[0] - 1
+    return now.classes[out, LEFT] == now.count[STEP] or now.classes[out, JOINED] == now.count[STEP]
+
+
+@bare
+def _refer(now, rules):  # type: ignore[no-untyped-def]
+    """Let rules compare with the rows that are not left out; whether these hold the same values."""
+    out, same = now.classes.shape[0] - 1, True
+    for column in range(rules.offsets.shape[0] - 1):
+        rows = 0
+        for value in range(rules.offsets[column], rules.offsets[column + 1]):
+            rows += now.totals[value] - now.tallies[out, value]
+        for value in range(rules.offsets[column], rules.offsets[column + 1]):
+            there = now.totals[value] - now.tallies[out, value]
+            same = same and (there > 0) == (rules.reference[value] > 0.0)
+            rules.reference[value] = there / max(rows, 1)
+    return same
 
 
 @bare
@@ -541,6 +639,8 @@ def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # 
             keep(now)
         else:
             undo(world, now)
+            if now.totals.shape[0] and _left_or_came_back(now):
+                _refer(now, rules)
     return gained
 
 
@@ -681,7 +781,7 @@ def _price_of_parting(world, now, home, template, limit):  # type: ignore[no-unt
         if entry != before:
             before, cost = entry, 0.0
             if not covers(head, ints, memories, template, table, entry):
-                _, cost = cheapest_cover(world, now, entry, home, np.inf)
+                _, cost = cheapest_cover(world, now, member, home, np.inf)
                 cost -= now.costs[home]
         price += cost * pieces[member, ROWS]
         member = pieces[member, AFTER]

@@ -2,13 +2,13 @@
 
 The start is the least lossy of lattice-descending recoding, Mondrian and, where some column has no
 tree and it does not take too long, k-member clustering; with a time limit, of walks through the
-lattice, too. A search then founds, closes and rearranges
-classes under all rules and within all boundaries. Without a time limit it makes one round, or as
-many as were asked for; with one it goes on, each round slower than the last, until the time is over
-or it is proven that nothing is left to gain. Whenever it is stopped, the best so far is the answer.
-Where rows may be left out, those that find company on no levels are, if the others gain more than
-these lose. Where every column has a tree, it can be asked to prove how much less any recoding could
-lose.
+lattice, too. A search then founds, closes and rearranges classes under all rules and within all
+boundaries. Without a time limit it makes one round, or as many as were asked for; with one it goes
+on, each round slower than the last, until the time is over or it is proven that nothing is left to
+gain. Whenever it is stopped, the best so far is the answer. Where rows may be left out, some starts
+leave out whoever finds no company on their way, and the search leaves out rows, one by one, where
+the others gain more than these lose, which is everything, and takes them back. Where every column
+has a tree, it can be asked to prove how much less any recoding could lose.
 
 That proof is a linear program. The rows of a group show, column by column, a node of the tree. So
 the group lies in a *class* of some node of the lattice of levels, the rows that look alike there,
@@ -31,7 +31,13 @@ import numpy as np
 
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
-from sfumato.anonymization.methods.annealing import PART, PASSES, STEP_WORK, improve
+from sfumato.anonymization.methods.annealing import (
+    PART,
+    PASSES,
+    STEP_WORK,
+    improve,
+    rows_of_values,
+)
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
     SHARED,
@@ -48,16 +54,15 @@ from sfumato.anonymization.problem import (
     Problem,
     Solution,
     allowed_blocks,
-    lifted,
     most_left_out,
-    only,
     positions_of,
+    sensitive_of,
 )
 from sfumato.budget import Budget, each
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.hierarchy.tree import Array
-from sfumato.privacy.rules import compares
+from sfumato.privacy.rules import Rules, compares, groups_hold, recounted
 
 __all__ = ["solve"]
 
@@ -77,8 +82,8 @@ QUICKLY_PROVEN = 400
 """Nodes of a lattice up to which a start is compared with what rows lose at least by themselves:
 that takes a fraction of a round."""
 WORTH = 0.95
-"""Share of what the best start loses below which another is searched from, too: one that leaves
-rows out, or one that was improved a little."""
+"""Share of what the best start loses below which that of Mondrian is searched from, too, after it
+was improved a little."""
 BOUNDS = ("none", "lp")
 SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
@@ -104,6 +109,10 @@ VARIED = 0.1
 """By how much walks differ in what they find dear (standard deviation of its logarithm)."""
 DESCENDING = 16
 """How many times as long as a walk lattice-descending recoding takes."""
+PARTING = 20
+"""A group that fails when rows are left out loses one piece in so many at a time."""
+VISITED = 1 << 23
+"""Entries times nodes of a lattice up to which all of them are visited for one more start."""
 TRIED = 8
 """Passes after which searches from two starts are compared."""
 CLUSTERED = 8_000
@@ -148,41 +157,39 @@ def solve(problem: Problem) -> Solution:
 
 def _searched(problem: Problem) -> Solution:
     blocks = allowed_blocks(problem)
-    found = _starts(problem, blocks, _loss(problem))
-    starts = {name: start for name, start in found.items() if name != "company"}
-    if not starts:
-        return _improved(problem, blocks, found)
-    company = _worth_leaving_out(problem, found)
-    late = _too_late(problem, min(starts.values(), key=lambda start: start[0])[1])
-    if company is None or (late and compares(problem.rules)):
-        return _improved(problem, blocks, starts)
-    if late:
-        return _improved(problem, blocks, found)
-    options = {name: x for name, x in problem.options.items() if name != "suppression_limit"}
-    fewer = only(replace(problem, options=options), company)
-    some = _searched(replace(fewer, budget=problem.budget.part(SEARCHING)))
-    kept, out = _cells(fewer) / _cells(problem), problem.rows - fewer.rows
-    losses = {
-        name: some.details[name] * kept + out / problem.rows
-        for name in ("loss_before", "loss_after")
-    }
-    everybody = _improved(problem, blocks, starts)
-    more_out = bool((some.groups < 0).any())  # of a block that holds no longer
-    if more_out or everybody.details["loss_after"] <= losses["loss_after"]:
-        return everybody
-    return lifted(replace(some, details={**some.details, **losses}, left_out=out), company, problem)
+    starts = _starts(problem, blocks, _loss(problem))
+    all_in = _with_everybody(starts)
+    found = _improved(problem, blocks, starts)
+    if all_in and problem.budget.seconds is None:
+        options = {name: x for name, x in problem.options.items() if name != "suppression_limit"}
+        other = _improved(replace(problem, options=options), blocks, all_in)
+        if other.details["loss_after"] <= found.details["loss_after"]:
+            return other
+    return found
 
 
-def _worth_leaving_out(problem: Problem, starts: dict[str, tuple[float, Search]]) -> Array | None:
-    """Entries that find company on some levels, where leaving out the others is worth a search.
+def _with_everybody(starts: dict[str, tuple[float, Search]]) -> dict[str, tuple[float, Search]]:
+    """Starts that leave out nobody, where others may and so few classes are made that it is chance
+    what a search comes to: there nobody shall lose by being allowed to leave rows out."""
+    found = {}
+    for name, (loss, search) in starts.items():
+        if search.most and not search.left_out and _runs(search.problem, search) > 1:
+            found[name] = loss, copy.copy(search)
+            found[name][1].most = 0
+    return found
 
-    It is where they are no more than allowed, and where this start loses clearly less than others.
+
+def _leaving(problem: Problem) -> int:
+    """Rows that the search may leave out.
+
+    None where persons or people of a population count, nor where rules compare with other rows
+    than these: nobody could say what they would compare with then.
     """
-    if "company" not in starts:
-        return None
-    lost, search = starts["company"]
-    known = min(loss for name, (loss, _) in starts.items() if name != "company")
-    return np.diff(search.first_piece) > 0 if lost < WORTH * known else None
+    most, rules = most_left_out(problem), problem.rules
+    if not most or problem.people is not None or problem.person is not None:
+        return 0
+    own = recounted(rules, rows_of_values(sensitive_of(problem), problem.counts, rules))
+    return 0 if compares(rules) and not np.allclose(own.reference, rules.reference) else most
 
 
 def _improved(
@@ -200,6 +207,9 @@ def _improved(
         after = _best_of(search, problem.seed + rounds, passes, runs) / _cells(problem)
         pace = (problem.budget.elapsed - begun) / (passes * runs)
         rounds += 1
+    if search.left_out:
+        _release_more(search)
+        after = search.loss() / _cells(problem)
     details = {
         "start": start,
         "loss_before": starts[start][0],
@@ -208,7 +218,8 @@ def _improved(
         "rounds": rounds,
         **({"finished": finished} if finished else {}),
     }
-    return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+    out = search.left_out or None
+    return search.solution(details=details, stopped_by=problem.budget.stopped_by, left_out=out)
 
 
 def _too_late(problem: Problem, search: Search) -> bool:
@@ -223,18 +234,28 @@ def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[
     """The start that a search begins at, improved a little where another might be better; its loss.
 
     Where more is asked than company, the large classes of lattice-descending recoding are hard to
-    improve. So the small ones of Mondrian are improved a little: if they then lose clearly less
-    than any start does, so is the best start, and the search goes on from the better of both.
+    improve, and rows that are left out hard to take back. So the small classes of Mondrian, and the
+    best start with everybody, are improved a little: if they then lose less than any start does,
+    so is the best start, and the search goes on from the best of them.
     """
     best = min(starts, key=lambda name: starts[name][0])
     known, search = starts[best]
-    asked = len(problem.rules.kinds) and _rounds(problem)
-    if asked and best != "mondrian" and "mondrian" in starts and not _too_late(problem, search):
-        other, lost = _tried(problem, starts["mondrian"][1])
-        if lost < WORTH * known:
-            tried, least = _tried(problem, search)
-            return ("mondrian", other, lost) if lost < least else (best, tried, least)
-    return best, search, known
+    worth = {"mondrian": WORTH} if "mondrian" in starts else {}
+    everybody = [name for name, (_, one) in starts.items() if not one.left_out]
+    if search.left_out and everybody:
+        worth[min(everybody, key=lambda name: starts[name][0])] = 1.0
+    worth.pop(best, None)
+    tried: dict[str, tuple[Search, float]] = {}
+    for name, share in worth.items():
+        if len(problem.rules.kinds) and _rounds(problem) and not _too_late(problem, search):
+            one = _tried(problem, starts[name][1])
+            if one[1] < share * known:
+                tried[name] = one
+    if not tried:
+        return best, search, known
+    tried[best] = _tried(problem, search)
+    chosen = min(tried, key=lambda name: tried[name][1])
+    return chosen, *tried[chosen]
 
 
 def _tried(problem: Problem, search: Search) -> tuple[Search, float]:
@@ -302,7 +323,8 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
         matters = all(problem.weight(name) for name in problem.qi)
         return "nothing is lost" if matters else "nothing is lost of what matters"
     sizes = np.add.reduceat(problem.counts[blocks.order], blocks.starts[:-1])
-    if problem.people is None and (sizes < 2 * problem.rules.k).all():
+    few = problem.people is None and not most_left_out(problem)
+    if few and (sizes < 2 * problem.rules.k).all():
         return "there are too few rows for two classes"
     if (rounds and problem.budget.seconds is None) or _unbounded(problem) is not None:
         return None
@@ -338,18 +360,77 @@ def _bounded(problem: Problem, found: Solution) -> Solution:
 def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:
     """Loss of each start, and the search that begins there.
 
-    That of *company* leaves rows out, and loses them whole.
+    Those of *company* and *nodes* may leave rows out, and lose them whole.
     """
     found: dict[str, tuple[float, Search]] = {}
-    search = None
-    for name, groups in _groupings(problem, blocks, loss):
-        search = search.begun_at(groups) if search else Search(problem, blocks, groups, loss)
-        out = problem.rows - int(search.rows.sum()) if name == "company" else 0
-        found[name] = (search.loss() / _cells(problem) + out / problem.rows, search)
+    search, most = None, _leaving(problem)
+    for name, groups in _groupings(problem, blocks, loss, most):
+        if search is None:
+            search = Search(problem, blocks, groups, loss, most)
+        else:
+            search = search.begun_at(groups)
+        if not search.left_out or (_made_to_hold(search) and search.left_out <= search.most):
+            found[name] = (search.loss() / _cells(problem), search)
     return found
 
 
-def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[str, Array]]:
+def _made_to_hold(search: Search) -> bool:
+    """Leave out rows of groups that fail when compared with what is released; whether all hold.
+
+    Those go first whose values are too common in their group; of groups of k rows, all. Time may
+    be over before.
+    """
+    rules, rows, values = search.problem.rules, search.rows, search.sensitive[search.entry]
+    while compares(rules):
+        asked = _compared(search)
+        sizes = np.bincount(search.groups[search.groups >= 0], rows[search.groups >= 0])
+        good = groups_hold(search.groups, len(sizes), rows, values, asked)
+        failing = np.flatnonzero((search.groups >= 0) & ~np.append(good, True)[search.groups])
+        if not len(failing):
+            break
+        if search.problem.budget.spent():
+            return False
+        names, group = np.unique(search.groups[failing], return_inverse=True)
+        tallies = np.zeros((len(names), len(asked.reference)))
+        np.add.at(tallies, (group[:, None], values[failing]), rows[failing, None])
+        excess = tallies / sizes[names, None] - asked.reference
+        order = np.lexsort((-excess[group[:, None], values[failing]].max(axis=1), group))
+        many = np.bincount(group)
+        first = np.repeat(np.cumsum(many) - many, many)
+        most = np.where(sizes[names] > rules.k, -(-many // PARTING), many)
+        search.groups[failing[order][np.arange(len(order)) - first < most[group[order]]]] = -1
+    _release_more(search)
+    return bool((search.groups >= 0).any())
+
+
+def _compared(search: Search) -> Rules:
+    """The rules, compared with what is released."""
+    rules, kept = search.problem.rules, np.flatnonzero(search.groups >= 0)
+    values = search.sensitive[search.entry[kept]]
+    return recounted(rules, rows_of_values(values, search.rows[kept], rules))
+
+
+def _release_more(search: Search) -> None:
+    """Let what is left out of a block be a group where it may: that loses no more."""
+    before, out = search.groups, np.flatnonzero(search.groups < 0)
+    block = np.zeros(len(search.table), np.int64)
+    block[search.blocks.order] = np.repeat(
+        np.arange(search.blocks.count), np.diff(search.blocks.starts)
+    )
+    many = int(before.max(initial=-1)) + 1
+    search.groups = before.copy()
+    search.groups[out] = many + block[search.entry[out]]
+    given = (many + search.blocks.count, search.rows, search.sensitive[search.entry])
+    good = groups_hold(search.groups, *given, search.problem.rules)
+    search.groups[out] = np.where(good[search.groups[out]], search.groups[out], -1)
+    good = groups_hold(search.groups, *given, _compared(search))
+    if not good[search.groups[search.groups >= 0]].all():
+        search.groups = before
+
+
+def _groupings(
+    problem: Problem, blocks: Blocks, loss: str, most: int
+) -> Iterator[tuple[str, Array]]:
     """The starts, first those that lose least for the time they take.
 
     Where there is a time limit those are walks through the lattice, and the whole of it is only
@@ -358,14 +439,12 @@ def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[st
     than what was begun.
     """
     plain, budget = replace(problem, options={}), problem.budget
-    alone = problem.people is None and problem.person is None
-    may_leave = most_left_out(problem) if alone else 0
 
     def put(name: str, covered: Array) -> Iterator[tuple[str, Array]]:
         """A grouping that leaves out who has no company, if it may; and one with everybody."""
         left = covered < 0
         out = int(problem.counts[left].sum())
-        if 0 < out <= may_leave and out < problem.rows:
+        if 0 < out <= most and out < problem.rows:
             found.append("company")
             yield "company", covered
         pairs = float(left.sum()) * (covered.max(initial=-1) + 1) * len(problem.qi)
@@ -389,6 +468,9 @@ def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[st
     good = brief.budget.stopped_by is None
     if good or not slow:
         yield from put("lattice", covered)
+    nodes = math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
+    if most and budget.seconds is None and nodes * len(covered) <= VISITED:
+        yield "nodes", covering_groups(brief, blocks, whole=True)
     if not (large or slow or (good and "lattice" in found and budget.spent())):
         yield "mondrian", _cut(plain, blocks)
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())

@@ -91,13 +91,26 @@ def solve(problem: Problem) -> Solution:
     return grouped(problem, groups, stopped_by=problem.budget.stopped_by)
 
 
-def covering_groups(problem: Problem, blocks: Blocks) -> Array:
-    """Group of every entry that finds company in the end, -1 of the others."""
+def covering_groups(problem: Problem, blocks: Blocks, *, whole: bool = False) -> Array:
+    """Group of every entry that finds company in the end, -1 of the others.
+
+    `whole` nodes are visited once, in order of what all rows would lose there.
+    """
     random = np.random.default_rng(problem.seed)
     levels, prices = _levels(problem, MOST_NODES)
     nodes, limits = _visits(prices, random)
     lattice = _lattice(problem, blocks, levels, prices, random)
     groups = np.full(len(lattice.table), -1, dtype=np.int64)
+    if whole:
+        held = zip(lattice.table.T, prices, strict=True)
+        rows = [np.bincount(axis, problem.counts, len(column[0])) for axis, column in held]
+        nodes = _all_nodes(
+            [
+                [float(many @ price) for price in column]
+                for many, column in zip(rows, prices, strict=True)
+            ]
+        )
+        limits = np.full(len(nodes), np.inf)
     rules = problem.rules._replace(k=_least_rows(problem.rules))
     # whatever fails such rules fails them with fewer rows, too
     once = bool(np.isin(rules.kinds, (DISTINCT, PERSONS)).all())

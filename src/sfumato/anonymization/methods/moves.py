@@ -78,9 +78,12 @@ of the class's pieces."""
 SIZE, HEAD, OPEN, TOUCHED, LEFT, JOINED, SEEN = range(7)
 """Columns of `State.classes`: rows, first piece, whether it is open; the step in which it was last
 changed, left or joined, and the search in which it was last looked at."""
-MOVES, CHANGES, STEP, FREE, LOOKS = range(5)
+MOVES, CHANGES, STEP, FREE, LOOKS, MOST = range(6)
 """Places of `State.count`: pieces moved and classes changed in this step, number of the step,
-class numbers that are free, and searches so far."""
+class numbers that are free, searches so far, and how large the class of those left out may be."""
+ENDLESS = 1 << 40
+"""Rows that the class of those left out has beside its own: so it can spare every piece. It is the
+last of all, is never open, and no step writes it down: nothing is repaired or judged there."""
 LEAST = 1e-9
 """A gain smaller than this is rounding."""
 REACH = 16
@@ -101,13 +104,20 @@ class Search:
     blocks
         Entries that may be grouped.
     groups
-        Group of each entry to start from; -1 outside of the blocks.
+        Group of each entry to start from; -1 outside of the blocks, and of those left out.
     loss
         What a group loses; see `prices_of`.
+    most
+        Rows of the blocks that may be left out; each of them loses all that matters.
     """
 
     def __init__(
-        self, problem: Problem, blocks: Blocks, groups: Array, loss: str = "certainty"
+        self,
+        problem: Problem,
+        blocks: Blocks,
+        groups: Array,
+        loss: str = "certainty",
+        most: int = 0,
     ) -> None:
         self.problem = problem
         self.blocks = blocks
@@ -115,13 +125,20 @@ class Search:
         self.sensitive = sensitive_of(problem)
         self.prices = prices_of(problem, loss)
         self.nearby: dict[Any, Array] = {}  # who is near whom, as it was last looked for
+        self.most = most
+        self.everything = float(sum(problem.weight(name) for name in problem.qi))
+        kept = np.zeros(len(self.table), dtype=bool)
+        kept[blocks.order] = True
+        self.entry, self.rows, self.first_piece = _pieces(problem, kept)
         self._begin(groups)
 
     def _begin(self, groups: Array) -> None:
-        self.entry, self.rows, self.first_piece = _pieces(self.problem, groups >= 0)
-        used = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.int64)
-        used[groups[self.entry]] = 1
-        self.groups: Array = (np.cumsum(used) - 1)[groups[self.entry]]
+        inside = groups[self.entry]
+        used = np.zeros(int(groups.max(initial=-1)) + 2, dtype=np.int64)
+        used[inside] = 1
+        numbers = np.cumsum(used) - 1
+        numbers[-1] = -1  # of those left out
+        self.groups: Array = numbers[inside]
 
     def begun_at(self, groups: Array) -> Search:
         """One that starts from another grouping of the same entries."""
@@ -129,14 +146,20 @@ class Search:
         other._begin(groups)
         return other
 
+    @property
+    def left_out(self) -> int:
+        """How many rows of the blocks are in no group."""
+        return int(self.rows[self.groups < 0].sum())
+
     def loss(self) -> float:
-        """What all rows in groups lose together, over all columns."""
-        many = int(self.groups.max(initial=-1)) + 1
-        pieces = (self.table, self.entry, self.rows, self.groups)
-        return float(total_loss(*self.prices, *pieces, many))
+        """What all rows of the blocks lose together, over all columns."""
+        many, kept = int(self.groups.max(initial=-1)) + 1, np.flatnonzero(self.groups >= 0)
+        pieces = (part[kept] for part in (self.entry, self.rows, self.groups))
+        lost = float(total_loss(*self.prices, self.table, *pieces, many))
+        return lost + self.left_out * self.everything
 
     def solution(self, **facts: Any) -> Solution:
-        """The grouping as it is now; entries that were in no group are suppressed."""
+        """The grouping as it is now; what is in no group is suppressed."""
         left_out = np.flatnonzero(np.diff(self.first_piece) == 0)
         whole = np.full(len(self.table), -1)
         whole[self.entry] = self.groups
@@ -229,6 +252,9 @@ class State(NamedTuple):
     tallies
         How many rows of each class have each sensitive value; of no class where that would take
         too much room, or where persons are counted.
+    totals
+        How many rows of the table have each sensitive value, where rows may be left out and rules
+        compare with those that are not.
     """
 
     pieces: Any
@@ -247,6 +273,7 @@ class State(NamedTuple):
     inside: Any
     donors: Any
     tallies: Any
+    totals: Any
 
 
 @bare
@@ -362,8 +389,9 @@ def populate(world: World, now: State, groups: Array, many: int) -> None:
     classes[:many, OPEN] = 1
     now.costs[:many] = group_losses(world.head, world.floats, now.memories[:many])
     now.bits[:] = _packed(_covered(world, now.memories[:room], len(now.bits)))
-    now.free[: room - many] = np.arange(room - 1, many - 1, -1)
-    now.count[FREE] = room - many
+    unused = np.arange(room - 1 - (now.count[MOST] > 0), many - 1, -1)
+    now.free[: len(unused)] = unused
+    now.count[FREE] = len(unused)
     order = np.argsort(groups, kind="stable")
     pieces[:, HOME] = groups
     same = np.flatnonzero(np.diff(groups[order]) == 0)
@@ -415,7 +443,7 @@ def begin_step(now):  # type: ignore[no-untyped-def]
 def _remember(now, group):  # type: ignore[no-untyped-def]
     """Write down what a class was before the step, once."""
     classes, count = now.classes, now.count
-    if classes[group, TOUCHED] == count[STEP]:
+    if classes[group, TOUCHED] >= count[STEP]:
         return
     classes[group, TOUCHED] = count[STEP]
     at = count[CHANGES]
@@ -556,12 +584,19 @@ def _lowest(word):  # type: ignore[no-untyped-def]
 
 
 @bare
-def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-def]
-    """The class that covers an entry at the least cost below a limit, but not that one; or -1."""
+def cheapest_cover(world, now, piece, but, limit):  # type: ignore[no-untyped-def]
+    """The class that covers a piece at the least cost below a limit, but not that one; or -1.
+
+    That of those left out covers everybody, as long as it has room.
+    """
     head, ints, table = world.head, world.ints, world.table
     block, lookup = world.block, world.lookup
     bits, costs, classes, pieces = now.bits, now.costs, now.classes, now.pieces
+    entry, out = pieces[piece, ENTRY], classes.shape[0] - 1
     best, found, axes = limit, -1, lookup.shape[1]
+    wide = classes[out, SIZE] + pieces[piece, ROWS] <= now.count[MOST]
+    if wide and out != but and costs[out] < limit:
+        best, found = costs[out], out
     exact = bits.shape[0] == world.starts[axes]  # no two positions share a row
     first, second = lookup[entry, 0], lookup[entry, min(1, axes - 1)]
     for at in range(bits.shape[1]):
@@ -619,7 +654,7 @@ def _cheapest_growth(world, now, piece, but, limit):  # type: ignore[no-untyped-
 def settle(world, now, piece, but):  # type: ignore[no-untyped-def]
     """Move a piece to where it hurts least, but not there; whether there is such a class."""
     entry = now.pieces[piece, ENTRY]
-    group, cost = cheapest_cover(world, now, entry, but, np.inf)
+    group, cost = cheapest_cover(world, now, piece, but, np.inf)
     growing = _cheapest_growth(world, now, piece, but, cost * now.pieces[piece, ROWS] - LEAST)
     if growing >= 0:
         template = now.classes.shape[0]
