@@ -295,10 +295,11 @@ def test_as_many_rows_are_left_out_as_pay_and_may_be(rules, part, monkeypatch):
         assert release.suppressed_rows <= min(most, 5)
         assert release.details.get("left_out", 0) == release.suppressed_rows
         assert release.utility["ncp"] == pytest.approx(release.details["loss_after"])
+        assert {"lattice", "nodes", "walk"} <= release.details["starts"].keys()  # k is large
     assert release.utility["ncp"] == pytest.approx(5 / 65)
 
 
-@pytest.mark.parametrize(("seed", "kind"), [(4, "equal"), (7, "equal"), (11, "ordered")])
+@pytest.mark.parametrize(("seed", "kind"), [(2, "equal"), (7, "equal"), (11, "ordered")])
 def test_what_is_left_out_does_not_count_in_what_classes_are_compared_with(seed, kind, monkeypatch):
     monkeypatch.setattr(best, "RUNS", 1)
     random = np.random.default_rng(seed)

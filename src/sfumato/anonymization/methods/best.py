@@ -2,13 +2,14 @@
 
 The start is the least lossy of lattice-descending recoding, Mondrian and, where some column has no
 tree and it does not take too long, k-member clustering; with a time limit, of walks through the
-lattice, too. A search then founds, closes and rearranges classes under all rules and within all
-boundaries. Without a time limit it makes one round, or as many as were asked for; with one it goes
-on, each round slower than the last, until the time is over or it is proven that nothing is left to
-gain. Whenever it is stopped, the best so far is the answer. Where rows may be left out, some starts
-leave out whoever finds no company on their way, and the search leaves out rows, one by one, where
-the others gain more than these lose, which is everything, and takes them back. Where every column
-has a tree, it can be asked to prove how much less any recoding could lose.
+lattice, too. Where groups are large, there are starts at walks and at whole nodes of the lattice,
+and several of all are tried. A search then founds, closes and rearranges classes under all rules
+and within all boundaries. Without a time limit it makes one round, or as many as were asked for;
+with one it goes on, each round slower than the last, until the time is over or it is proven that
+nothing is left to gain. Whenever it is stopped, the best so far is the answer. Where rows may be
+left out, some starts leave out whoever finds no company on their way, and the search leaves out
+rows, one by one, where the others gain more than these lose, which is everything, and takes them
+back. Where every column has a tree, it can be asked to prove how much less any recoding could lose.
 
 That proof is a linear program. The rows of a group show, column by column, a node of the tree. So
 the group lies in a *class* of some node of the lattice of levels, the rows that look alike there,
@@ -32,6 +33,7 @@ import numpy as np
 from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods.annealing import (
+    FEW,
     PART,
     PASSES,
     STEP_WORK,
@@ -40,6 +42,7 @@ from sfumato.anonymization.methods.annealing import (
 )
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
+    MOST_VISITED,
     SHARED,
     Walks,
     covering_groups,
@@ -88,7 +91,8 @@ BOUNDS = ("none", "lp")
 SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
-"""Share of the time left that may go into a proof that nothing is left to gain."""
+"""Share of the time left that may go into a proof that nothing is left to gain, or into all nodes
+of a lattice."""
 ENDING, MOST_ENDING = (0.002, 3e-7), 0.25
 """Seconds, and seconds a row, that are needed after a search; and most of a time limit for it."""
 STARTING = 0.8
@@ -111,8 +115,12 @@ DESCENDING = 16
 """How many times as long as a walk lattice-descending recoding takes."""
 PARTING = 20
 """A group that fails when rows are left out loses one piece in so many at a time."""
-VISITED = 1 << 23
-"""Entries times nodes of a lattice up to which all of them are visited for one more start."""
+VISITED, VISITING = 1 << 23, 1e-8
+"""Entries times nodes of a lattice up to which all of them are visited for one more start, where
+rows may be left out; where groups are large, as many as there is time for. And seconds for each."""
+BESIDE = 50
+"""How many times as long as it takes to begin a search there must be time for, that others that are
+near are tried beside the best."""
 TRIED = 8
 """Passes after which searches from two starts are compared."""
 CLUSTERED = 8_000
@@ -196,7 +204,8 @@ def _improved(
     problem: Problem, blocks: Blocks, starts: dict[str, tuple[float, Search]]
 ) -> Solution:
     """The best start, improved round by round."""
-    start, search, after = _chosen(problem, starts)
+    near = _near(problem, starts)
+    start, search, after = _chosen(problem, starts, near)
     rounds, finished, pace = 0, None, 0.0
     while rounds < _rounds(problem) and not _too_late(problem, search):
         finished = _nothing_left(problem, blocks, after, rounds)
@@ -204,7 +213,10 @@ def _improved(
             break
         passes = _passes(problem.budget, rounds, pace)
         begun, runs = problem.budget.elapsed, 1 if rounds else _runs(problem, search)
-        after = _best_of(search, problem.seed + rounds, passes, runs) / _cells(problem)
+        several = [search, *(starts[name][1] for name in near)] if runs > 1 else [search]
+        runs *= len(several)
+        search, after = _best_of(several, problem.seed + rounds, passes, runs)
+        after /= _cells(problem)
         pace = (problem.budget.elapsed - begun) / (passes * runs)
         rounds += 1
     if search.left_out:
@@ -230,24 +242,48 @@ def _too_late(problem: Problem, search: Search) -> bool:
     return budget.spent()
 
 
-def _chosen(problem: Problem, starts: dict[str, tuple[float, Search]]) -> tuple[str, Search, float]:
+def _near(problem: Problem, starts: dict[str, tuple[float, Search]]) -> list[str]:
+    """Other starts that lose little more than the best, where groups are large.
+
+    There it depends on its beginning where a search ends.
+    """
+    best = min(starts, key=lambda name: starts[name][0])
+    known, search = starts[best]
+    least = BESIDE * BEGINNING * min(len(search.entry), PART)
+    if problem.rules.k <= FEW or problem.budget.remaining < least:
+        return []
+    return [
+        name
+        for name, (lost, _) in starts.items()
+        if WORTH * lost < known and name not in (best, "mondrian")
+    ]
+
+
+def _chosen(
+    problem: Problem, starts: dict[str, tuple[float, Search]], near: list[str]
+) -> tuple[str, Search, float]:
     """The start that a search begins at, improved a little where another might be better; its loss.
 
     Where more is asked than company, the large classes of lattice-descending recoding are hard to
     improve, and rows that are left out hard to take back. So the small classes of Mondrian, and the
     best start with everybody, are improved a little: if they then lose less than any start does,
-    so is the best start, and the search goes on from the best of them.
+    so is the best start, and the search goes on from the best of them. So are those that are near
+    the best, unless there are to be several searches anyway.
     """
     best = min(starts, key=lambda name: starts[name][0])
     known, search = starts[best]
-    worth = {"mondrian": WORTH} if "mondrian" in starts else {}
-    everybody = [name for name, (_, one) in starts.items() if not one.left_out]
-    if search.left_out and everybody:
-        worth[min(everybody, key=lambda name: starts[name][0])] = 1.0
+    worth = {}
+    if len(problem.rules.kinds):
+        worth = {"mondrian": WORTH} if "mondrian" in starts else {}
+        everybody = [name for name, (_, one) in starts.items() if not one.left_out]
+        if search.left_out and everybody:
+            worth[min(everybody, key=lambda name: starts[name][0])] = 1.0
+    if _runs(problem, search) == 1:
+        worth |= dict.fromkeys(near, 1.0)
     worth.pop(best, None)
     tried: dict[str, tuple[Search, float]] = {}
     for name, share in worth.items():
-        if len(problem.rules.kinds) and _rounds(problem) and not _too_late(problem, search):
+        if _rounds(problem) and not _too_late(problem, search):
             one = _tried(problem, starts[name][1])
             if one[1] < share * known:
                 tried[name] = one
@@ -267,31 +303,31 @@ def _tried(problem: Problem, search: Search) -> tuple[Search, float]:
 
 
 def _runs(problem: Problem, search: Search) -> int:
-    """How many searches begin at the start."""
+    """How many searches begin at a start."""
     if problem.rows >= FEW_CLASSES * problem.rules.k:
         return 1
     return max(1, min(RUNS, RUN_PIECES // max(len(search.entry), 1)))
 
 
-def _best_of(search: Search, seed: int, passes: int, runs: int) -> float:
-    """Improve a grouping several times from where it is and keep the best; what that loses."""
-    least = search.loss()
+def _best_of(begun: list[Search], seed: int, passes: int, runs: int) -> tuple[Search, float]:
+    """Improve groupings in turn, from where they are, and keep the best; with what that loses."""
+    best, least = begun[0], begun[0].loss()
+    budget = best.problem.budget
 
-    def improved(run: int) -> tuple[float, Array] | None:
-        if run and search.problem.budget.spent():
+    def improved(run: int) -> tuple[float, Search] | None:
+        if run and budget.spent():
             return None
-        own = copy.copy(search)
-        own.groups = search.groups.copy()
+        own = copy.copy(begun[run % len(begun)])
+        own.groups = own.groups.copy()
         improve(own, seed + SEEDS * run, passes)
         # large classes may show more than they must while they are improved: look again
-        return own.loss(), own.groups
+        return own.loss(), own
 
-    steps = STEP_WORK * passes * runs * len(search.entry)
-    found = each(improved, range(runs), steps, search.problem.budget.threads)
-    for loss, groups in (one for one in found if one is not None):
-        if loss < least:
-            least, search.groups = loss, groups
-    return least
+    steps = STEP_WORK * passes * runs * len(best.entry)
+    for one in each(improved, range(runs), steps, budget.threads):
+        if one is not None and one[0] < least:
+            least, best = one
+    return best, least
 
 
 def _passes(budget: Budget, rounds: int, pace: float) -> int:
@@ -445,8 +481,8 @@ def _groupings(
         left = covered < 0
         out = int(problem.counts[left].sum())
         if 0 < out <= most and out < problem.rows:
-            found.append("company")
-            yield "company", covered
+            found.append(f"{name} without outliers")
+            yield found[-1], covered
         pairs = float(left.sum()) * (covered.max(initial=-1) + 1) * len(problem.qi)
         if PLACING * pairs <= budget.remaining:
             found.append(name)
@@ -454,7 +490,8 @@ def _groupings(
 
     found: list[str] = []
     slow, large = 0.0, len(blocks.order) >= SHARED
-    if budget.seconds is not None and not large and Walks.possible(problem):
+    crowded = problem.rules.k > FEW
+    if (crowded or budget.seconds is not None) and not large and Walks.possible(problem):
         covered, slow = _walked(plain, blocks, loss)
         yield from put("walk", covered)
     if large or slow:
@@ -469,8 +506,10 @@ def _groupings(
     if good or not slow:
         yield from put("lattice", covered)
     nodes = math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
-    if most and budget.seconds is None and nodes * len(covered) <= VISITED:
-        yield "nodes", covering_groups(brief, blocks, whole=True)
+    visited = min(nodes * len(covered), MOST_VISITED)
+    wanted = crowded or (most and visited <= VISITED and budget.seconds is None)
+    if wanted and good and not large and VISITING * visited < PROVING * budget.remaining:
+        yield from put("nodes", covering_groups(plain, blocks, whole=True))
     if not (large or slow or (good and "lattice" in found and budget.spent())):
         yield "mondrian", _cut(plain, blocks)
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())

@@ -54,6 +54,9 @@ __all__ = ["Walks", "covering_groups", "level_groups", "nodes_by_loss", "placed"
 
 MOST_NODES = 20_000
 """Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
+MOST_WHOLE, MOST_VISITED, ORDERED = 1 << 18, 1 << 29, 0.95
+"""Nodes that are visited whole, entries times such nodes, and share of the entries that were left
+when their order was last looked at, at which it is looked at again."""
 PASSES = 24
 """Steps in which the loss limit rises."""
 ROUNDING = 1e-9
@@ -94,23 +97,17 @@ def solve(problem: Problem) -> Solution:
 def covering_groups(problem: Problem, blocks: Blocks, *, whole: bool = False) -> Array:
     """Group of every entry that finds company in the end, -1 of the others.
 
-    `whole` nodes are visited once, in order of what all rows would lose there.
+    `whole` nodes are visited once, in order of what the rows that are left would lose there, and
+    without a limit. Since each is visited once, there may be more of them.
     """
     random = np.random.default_rng(problem.seed)
-    levels, prices = _levels(problem, MOST_NODES)
-    nodes, limits = _visits(prices, random)
+    most = MOST_NODES
+    if whole:
+        most = min(MOST_WHOLE, MOST_VISITED // max(len(blocks.order), 1))
+    levels, prices = _levels(problem, most)
+    nodes, limits = _visits(prices, random, most, whole=whole)
     lattice = _lattice(problem, blocks, levels, prices, random)
     groups = np.full(len(lattice.table), -1, dtype=np.int64)
-    if whole:
-        held = zip(lattice.table.T, prices, strict=True)
-        rows = [np.bincount(axis, problem.counts, len(column[0])) for axis, column in held]
-        nodes = _all_nodes(
-            [
-                [float(many @ price) for price in column]
-                for many, column in zip(rows, prices, strict=True)
-            ]
-        )
-        limits = np.full(len(nodes), np.inf)
     rules = problem.rules._replace(k=_least_rows(problem.rules))
     # whatever fails such rules fails them with fewer rows, too
     once = bool(np.isin(rules.kinds, (DISTINCT, PERSONS)).all())
@@ -126,11 +123,17 @@ def covering_groups(problem: Problem, blocks: Blocks, *, whole: bool = False) ->
             promising = ahead().promising(uncovered, nodes[turn], before, limits[begin])
             blind = UNHELPFUL if 2 * promising.sum() > len(turn) else 0
             turn = turn[promising]
+        ordered = math.inf
         while len(turn) and len(uncovered):
-            problem.budget.progress("descending the lattice", turn[0] / len(nodes))
+            problem.budget.progress("descending the lattice", (end - len(turn)) / len(nodes))
+            if whole and len(uncovered) <= ORDERED * ordered:
+                ordered = len(uncovered)
+                lost = _lost_together(lattice, uncovered, prices)
+                turn = turn[np.argsort(_sums(nodes[turn], lost), kind="stable")]
             some = turn[: 1 + WORK // len(uncovered)]
             if problem.budget.spent():
-                some = np.unique(np.linspace(turn[0], len(nodes) - 1, HURRIED).astype(np.int64))
+                rest = np.append(turn, np.arange(end, len(nodes)))
+                some = rest[np.unique(np.linspace(0, len(rest) - 1, HURRIED).astype(np.int64))]
             given = (
                 lattice, uncovered, nodes[some], before, limits[some], rules, groups, group,
             )  # fmt: skip
@@ -142,6 +145,18 @@ def covering_groups(problem: Problem, blocks: Blocks, *, whole: bool = False) ->
             if problem.budget.stopped_by:
                 return groups
     return groups
+
+
+def _lost_together(
+    lattice: _Lattice, entries: Array, prices: list[list[Array]]
+) -> list[list[float]]:
+    """What the rows of some entries lose together, on each level of each column."""
+    rows = lattice.weights[entries]
+    lost = []
+    for axis, column in enumerate(prices):
+        held = np.bincount(lattice.table[entries, axis], rows, len(column[0]))
+        lost.append([float(held @ price) for price in column])
+    return lost
 
 
 def _levels(
@@ -273,12 +288,14 @@ def _spread(losses: list[list[float]], most: float) -> list[list[int]]:
     return kept
 
 
-def _visits(prices: list[list[Array]], random: np.random.Generator) -> tuple[Array, Array]:
+def _visits(
+    prices: list[list[Array]], random: np.random.Generator, many: int, *, whole: bool
+) -> tuple[Array, Array]:
     """Nodes to visit in turn, and up to which loss classes may be taken there.
 
     The loss limit rises step by step; a node is visited while some of its classes may lose as much
-    as the limit, until none loses more. Of a lattice that is too large even with few levels, nodes
-    are drawn from the bottom to the top, and visited once, without limit.
+    as the limit, until none loses more. `whole` nodes are visited once, without limit, and so are
+    those that are drawn from the bottom to the top, where even with few levels there are too many.
     """
     least = [[float(price.min(initial=1.0)) for price in column] for column in prices]
     most = [[float(price.max(initial=0.0)) for price in column] for column in prices]
@@ -286,10 +303,10 @@ def _visits(prices: list[list[Array]], random: np.random.Generator) -> tuple[Arr
         [(low + high) / 2 for low, high in zip(*column, strict=True)]
         for column in zip(least, most, strict=True)
     ]
-    if math.prod(map(len, prices)) > MOST_NODES:
-        nodes = _drawn(middle, random)
+    large = math.prod(map(len, prices)) > many
+    nodes = _drawn(middle, random) if large else _all_nodes(middle)
+    if large or whole:
         return nodes, np.full(len(nodes), np.inf)
-    nodes = _all_nodes(middle)
     low = _sums(nodes, least)
     high = _sums(nodes, most)
     first = high[high > 0].min(initial=1.0) / 4
