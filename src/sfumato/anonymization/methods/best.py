@@ -213,10 +213,11 @@ def _improved(
             break
         passes = _passes(problem.budget, rounds, pace)
         begun, runs = problem.budget.elapsed, 1 if rounds else _runs(problem, search)
-        several = [search, *(starts[name][1] for name in near)] if runs > 1 else [search]
+        names = [start, *near] if runs > 1 else [start]
+        several = [search, *(starts[name][1] for name in names[1:])]
         runs *= len(several)
-        search, after = _best_of(several, problem.seed + rounds, passes, runs)
-        after /= _cells(problem)
+        which, search, lost = _best_of(several, problem.seed + rounds, passes, runs)
+        start, after = names[which], lost / _cells(problem)
         pace = (problem.budget.elapsed - begun) / (passes * runs)
         rounds += 1
     if search.left_out:
@@ -309,25 +310,26 @@ def _runs(problem: Problem, search: Search) -> int:
     return max(1, min(RUNS, RUN_PIECES // max(len(search.entry), 1)))
 
 
-def _best_of(begun: list[Search], seed: int, passes: int, runs: int) -> tuple[Search, float]:
-    """Improve groupings in turn, from where they are, and keep the best; with what that loses."""
-    best, least = begun[0], begun[0].loss()
+def _best_of(begun: list[Search], seed: int, passes: int, runs: int) -> tuple[int, Search, float]:
+    """Improve groupings in turn, from where they are: which was the best, and what it loses now."""
+    which, best, least = 0, begun[0], begun[0].loss()
     budget = best.problem.budget
 
-    def improved(run: int) -> tuple[float, Search] | None:
+    def improved(run: int) -> tuple[int, Search, float] | None:
         if run and budget.spent():
             return None
-        own = copy.copy(begun[run % len(begun)])
+        number = run % len(begun)
+        own = copy.copy(begun[number])
         own.groups = own.groups.copy()
         improve(own, seed + SEEDS * run, passes)
         # large classes may show more than they must while they are improved: look again
-        return own.loss(), own
+        return number, own, own.loss()
 
     steps = STEP_WORK * passes * runs * len(best.entry)
     for one in each(improved, range(runs), steps, budget.threads):
-        if one is not None and one[0] < least:
-            least, best = one
-    return best, least
+        if one is not None and one[2] < least:
+            which, best, least = one
+    return which, best, least
 
 
 def _passes(budget: Budget, rounds: int, pace: float) -> int:
