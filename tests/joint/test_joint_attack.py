@@ -59,6 +59,26 @@ def test_equal_to_trying_every_row(
     assert found.certain.all()
 
 
+@pytest.mark.parametrize("nodes", [20_000, 30])
+@pytest.mark.parametrize(("dimensions", "seeds"), [(2, (77, 157, 227)), (3, (6, 141, 241))])
+def test_whether_a_cell_is_certain_is_told_as_by_the_whole_search(
+    dimensions: int, seeds: tuple[int, ...], nodes: int
+) -> None:
+    columns = (Number("a", 0, 40, 1), Number("b", 0, 30, 1), Number("c", 0, 12, 1), COLUMNS[3])
+    for seed, rounding in itertools.product(seeds, (0.1, 0.3, 1.0)):
+        agreement = Agreement(
+            "s", columns, Outcome(time="t", event="e"), Projection(str(seed), dimensions)
+        )
+        rng = np.random.default_rng(seed)
+        rows = np.column_stack([rng.integers(0, column.values, 2) for column in columns])
+        parts = [column.options()[rows[:, k]] for k, column in enumerate(columns)]
+        published = round_to(project(np.concatenate(parts, axis=1), agreement), rounding)
+        whole = grid_attack(published, rows, agreement, rounding, nodes=nodes, every_cell=True)
+        quick = grid_attack(published, rows, agreement, rounding, nodes=nodes, only_whether=True)
+        assert quick.recovered.tolist() == whole.recovered.tolist()
+        assert quick.pinned.any() == whole.pinned.any()
+
+
 def test_a_search_cut_short_counts_as_recovered() -> None:
     columns = tuple(Category(f"c{k}", ("0", "1")) for k in range(40))
     projection = Projection("s", 1)

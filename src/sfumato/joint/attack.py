@@ -130,6 +130,7 @@ class Attacker:
         nodes: int = 20_000,
         only_recovery: bool = False,
         every_cell: bool = False,
+        only_whether: bool = False,
     ) -> GridAttack:
         """Attack the rows.
 
@@ -145,8 +146,11 @@ class Attacker:
             Stop at the second consistent row: tells recovered rows fast, and nothing about columns.
         every_cell
             Judge the cells of all rows, however many there are.
+        only_whether
+            Tell which rows are recovered, and whether any cell of any row is certain: beside one
+            that is, others may be called so, too; candidates are counted up to two.
         """
-        how = (nodes, only_recovery, every_cell)
+        how = (nodes, only_recovery, every_cell, only_whether)
         found = [
             (rows, _attacked(published[rows], options, self.agreement, rounding, grid, *how))
             for rows, options, grid in self._grids
@@ -178,27 +182,41 @@ def _attacked(
     nodes: int,
     only_recovery: bool,
     every_cell: bool,
+    only_whether: bool,
 ) -> GridAttack:
     """Attack rows by the values of a grid."""
     contributions = grid.contributions
     centre, half = _cells(published, agreement, rounding, contributions)
     columns = len(contributions)
     few_first = sorted(range(columns), key=lambda g: (len(contributions[g]), g))
-    stop = (2, 2) if only_recovery else (_ENOUGH, _MOST)
+    judged = len(options)
+    if not (every_cell or only_whether):
+        judged = max(1, min(judged, _MOST_CELLS // columns))
+    stop = (2, 2) if only_recovery or only_whether else (_ENOUGH, _MOST)
     hits, exhaustive, differs = _search(grid, few_first, centre, half, options, False, stop, nodes)
-    judged = len(options) if every_cell else max(1, min(len(options), _MOST_CELLS // columns))
     pinned = ~differs[:judged]
-    # Where the first search ended early, ask for each column left whether it can differ at all.
-    for column in range(0 if only_recovery else columns):
-        asked = np.flatnonzero(pinned[:, column] & ~exhaustive[:judged])
+    one = only_whether and bool(pinned[exhaustive[:judged]].any())
+    # Where the first search ended early, ask for each column left whether it can differ at all;
+    # once a cell is certain, only of rows that may not be recovered after all.
+    for column in [] if only_recovery else few_first if only_whether else range(columns):
+        left = pinned[:, column] & ~exhaustive[:judged]
+        asked = np.flatnonzero(left & (hits[:judged] <= 1) if one else left)
         if not len(asked):
             continue
         order = [column] + [g for g in few_first if g != column]
-        found, _, other = _search(
+        found, every_value, other = _search(
             grid, order, centre[asked], half[asked], options[asked], True, (1, 1), nodes // 2
         )
         hits[asked] = np.maximum(hits[asked], 1 + found)
-        pinned[asked] &= ~other
+        if only_whether:
+            pinned[asked, column] = found == 0
+            one |= bool((every_value & (found == 0)).any())
+        else:
+            pinned[asked] &= ~other
+    if only_whether and not one and pinned.any():
+        # All hangs on searches that were cut short: the thorough way may tell more.
+        how = (nodes, False, True, False)
+        return _attacked(published, options, agreement, rounding, grid, *how)
     candidates = np.maximum(hits, 1)
     return GridAttack(candidates, exhaustive | (candidates > 1), pinned)
 

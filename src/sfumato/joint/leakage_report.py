@@ -309,7 +309,7 @@ def safe_rounding(
         watch.progress("attacking the share", index / len(steps))
         published = round_to(projected[picked], step)
         rows = protect == "rows"
-        found = attack(published, step, nodes=nodes, only_recovery=rows, every_cell=True)
+        found = attack(published, step, nodes=nodes, only_recovery=rows, only_whether=not rows)
         tried[step] = float(found.recovered.mean())
         if not found.recovered.any() and (rows or not found.pinned.any()):
             safe = step
