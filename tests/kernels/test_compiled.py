@@ -301,6 +301,26 @@ def test_a_loop_makes_arrays_and_hands_them_on():
     assert "dispatcher" not in vars(loop)
 
 
+def _handed_out(many, share):
+    full = np.full((many + 1, 2), -3, np.int32)
+    full[0, 1], full[many, 0] = 4, many
+    seen = np.zeros(many, np.bool_)
+    for at in range(0, many, 2):
+        seen[at] = True
+    return full[1:], many, seen, share / 4, np.full(2, share)
+
+
+def test_a_loop_hands_arrays_to_python(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    loop = Loop(_handed_out, most=0, direct=True)
+    for many in (3, 1, 0):
+        found, told = loop(many, 0.5), loop.plain(many, 0.5)
+        assert str(found) == str(told)
+        assert [np.asarray(one).dtype for one in found] == [np.asarray(one).dtype for one in told]
+    assert Loop(_spread.py_func, direct=True, most=0)(5)[0].tolist() == _spread.plain(5)[0].tolist()
+    assert "dispatcher" not in vars(loop)
+
+
 def _ends(numbers, share):
     own = np.empty(3)
     own[:] = numbers[0]

@@ -56,8 +56,10 @@ class Several(NamedTuple):
 
 
 WHOLE, UNSIGNED, FLOAT, TRUTH = "i64", "u64", "double", "i1"
-LETTERS = 8
-"""Most numbers that are returned to Python."""
+_BACK = 24
+"""Most numbers that are returned to Python; an array is told by where it lies and its sizes."""
+_HEADER = 160
+"""Bytes before compiled code that say what it returns."""
 Kind = str | Array | Record | Several
 """One of the four kinds of numbers, or of what is made of them."""
 
@@ -208,6 +210,14 @@ end:
 !0 = !{}
 !1 = !{!"numbers"}
 """
+_WAY_OUT = """
+define void @leave(ptr %made) {
+  %heap = alloca ptr
+  store ptr %made, ptr %heap
+  call fastcc void @release(ptr %heap, ptr null)
+  ret void
+}
+"""
 # arrays of different types never share memory, and what a record says of its items never changes
 _ALIASES = {name: 2 + 2 * at for at, name in enumerate(_STORED)}
 
@@ -236,7 +246,7 @@ class _Module:
         return found
 
     def whole(self, function: Any, kinds: tuple[Kind, ...]) -> tuple[str, str]:
-        """All of it, with a way in from Python, and a letter for each number that it returns."""
+        """All of it, with a way in from Python, and what it returns: see `_Code`."""
         name, returned = self.function(function, kinds)
         lines = ["%heap = alloca ptr", "store ptr null, ptr %heap"]
         passed, at = ["ptr %heap"], 0
@@ -253,15 +263,22 @@ class _Module:
         back = "void" if returned is None else _together(returned)
         call = f"call fastcc {back} @{name}({', '.join(passed)})"
         lines += [call] if returned is None else [f"%r = {call}", f"store {back} %r, ptr %back"]
-        lines.append("call fastcc void @release(ptr %heap, ptr null)")
         single = returned.kinds if isinstance(returned, Several) else (returned,)
-        letters = "".join(one[0] for one in single if isinstance(one, str))
-        if returned and (
-            len(letters) < len(single) or TRUTH in single[1:] or len(single) > LETTERS
+        if returned is not None and (
+            TRUTH in single[1:]
+            or len(_parts(returned)) >= _BACK
+            or not all(isinstance(one, str | Array) for one in single)
         ):
-            raise UntranslatableError("more than some numbers is returned")
+            raise UntranslatableError("what is returned to Python")
+        told = [_told(one) for one in single if one is not None]
+        if _has_arrays(returned):  # they are given back when they have been copied
+            kept = f"getelementptr inbounds i64, ptr %back, i64 {_BACK - 1}"
+            lines += ["%made = load ptr, ptr %heap", f"%kept = {kept}"]
+            lines.append("store ptr %made, ptr %kept")
+        else:
+            lines.append("call fastcc void @release(ptr %heap, ptr null)")
         way_in = ["define void @enter(ptr %given, ptr %back) {", *lines, "ret void", "}"]
-        return "\n".join(self._lines + way_in), letters
+        return "\n".join([*self._lines, *way_in, _WAY_OUT]), " ".join(told)
 
 
 class _Function:
@@ -689,21 +706,21 @@ class _Function:
         return _Value(own, tuple(parts))
 
     def _slice(self, array: _Value, low: ast.expr | None, high: ast.expr | None) -> _Value:
-        """From one place of an array of one axis to before another; both are in it.
+        """From one place of an array's first axis to before another; both are in it.
 
         Or some items of a record.
         """
         if isinstance(array.kind, Record):
             bounds = (None if one is None else self._meant(one) for one in (low, high))
             return _several([self._attribute(array, x) for x in array.kind.names[slice(*bounds)]])
-        if not isinstance(array.kind, Array) or array.kind.axes > 1:
-            raise UntranslatableError("part of an array of several axes")
+        if not isinstance(array.kind, Array):
+            raise UntranslatableError("part of what is no array")
         first = _whole(0) if low is None else self._as(self._value(low), WHOLE)
         end = array.parts[1] if high is None else self._as(self._value(high), WHOLE).one
         place = self._at(array, [first])
-        if not isinstance(place, _Place):
-            raise UntranslatableError("part of an array")
-        return _Value(array.kind, (place.pointer, self._new(f"sub i64 {end}, {first.one}")))
+        pointer = place.pointer if isinstance(place, _Place) else place.parts[0]
+        many = self._new(f"sub i64 {end}, {first.one}")
+        return _Value(array.kind, (pointer, many, *array.parts[2:]))
 
     def _either(self, node: ast.expr, test: ast.expr, *values: ast.expr) -> _Value:
         """One of two values."""
@@ -760,8 +777,8 @@ class _Function:
 
     def _call(self, node: ast.Call) -> _Value | None:
         called = self._meant(node.func)
-        if called in (np.zeros, np.empty):
-            return self._array(node)
+        if called in (np.zeros, np.empty, np.full):
+            return self._array(node, int(called is np.full))
         given = [self._value(one) for one in node.args]
         if hasattr(called, "py_func"):
             return self._call_loop(called.py_func, given)
@@ -809,17 +826,20 @@ class _Function:
         parts = (self._new(f"extractvalue {back} {whole}, {at}") for at in range(many))
         return _Value(kind, tuple(parts))
 
-    def _array(self, node: ast.Call) -> _Value:
-        """An array of the function's own, of zeros; it is given back at the end."""
+    def _array(self, node: ast.Call, filled: int) -> _Value:
+        """An array of the function's own, of zeros or filled; it is given back at the end."""
         shape = node.args[0].elts if isinstance(node.args[0], ast.Tuple) else node.args[:1]
         sizes = [self._as(self._value(one), WHOLE).one for one in shape]
-        dtype = np.dtype(self._meant(node.args[1]) if len(node.args) > 1 else np.float64)
+        more = node.args[1 + filled :]
+        dtype = np.dtype(self._meant(more[0]) if more else np.float64)
         many = sizes[0]
         for size in sizes[1:]:
             many = self._new(f"mul i64 {many}, {size}")
         self.allocates = True
         wanted = f"ptr %heap, i64 {many}, i64 {dtype.itemsize}"
         data = self._new(f"call fastcc ptr @allocate({wanted})")
+        if filled:
+            self._fill(_Value(Array(dtype.name, 1), (data, many)), self._value(node.args[1]))
         return _Value(Array(dtype.name, len(sizes)), (data, *sizes))
 
 
@@ -828,6 +848,11 @@ def _has_arrays(kind: Kind | None) -> bool:
     if isinstance(kind, Several):
         return any(map(_has_arrays, kind.kinds))
     return isinstance(kind, Array)
+
+
+def _told(kind: Kind) -> str:
+    """What Python is to make of a value: a number, or an array of some axes."""
+    return f"{kind.dtype}.{kind.axes}" if isinstance(kind, Array) else str(kind)
 
 
 def _together(kind: Kind) -> str:
@@ -1026,7 +1051,7 @@ def _machine() -> Any:
 
 
 def _compiled(text: str, returned: str) -> bytes:
-    """Machine code, after the letters of what it returns."""
+    """Machine code, after words for what it returns."""
     from llvmlite import binding
 
     try:
@@ -1038,33 +1063,53 @@ def _compiled(text: str, returned: str) -> bytes:
         options.loop_interleaving = options.loop_unrolling = False
         builder = binding.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
-        return returned.ljust(LETTERS).encode() + bytes(machine.emit_object(module))
+        return returned.ljust(_HEADER).encode() + bytes(machine.emit_object(module))
     except (AttributeError, OSError, RuntimeError) as error:
         raise UntranslatableError("another LLVM than this was tried with") from error
 
 
 class _Code:
-    """Compiled code, ready to run, until the program ends."""
+    """Compiled code, ready to run, until the program ends.
+
+    Before it stands what it returns: a word for each number, or type and axes of an array.
+    """
 
     _engines: ClassVar[list[Any]] = []
 
     def __init__(self, code: bytes) -> None:
         from llvmlite import binding
 
-        self._returned = code[:LETTERS].decode().strip()
+        self._returned = code[:_HEADER].decode().split()
         engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
         self._engines.append(engine)
-        engine.add_object_file(binding.ObjectFileRef.from_data(code[LETTERS:]))
+        engine.add_object_file(binding.ObjectFileRef.from_data(code[_HEADER:]))
         engine.finalize_object()
-        address = engine.get_function_address("enter")
-        self._enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+        enter, leave = map(engine.get_function_address, ("enter", "leave"))
+        self._enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(enter)
+        self._leave = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(leave)
 
     def __call__(self, numbers: list[int]) -> Any:
         """Run it."""
-        given, back = np.array(numbers, np.int64), np.zeros(LETTERS, np.int64)
+        given, back = np.array(numbers, np.int64), np.zeros(_BACK, np.int64)
         self._enter(given.ctypes.data, back.ctypes.data)
-        found = tuple(
-            (back.view(np.float64) if letter == FLOAT[0] else back)[at].item()
-            for at, letter in enumerate(self._returned)
-        )
-        return found if len(found) > 1 else found[0] if found else None
+        try:
+            found = list(self._made_of(back))
+        finally:
+            if back[-1]:
+                self._leave(int(back[-1]))
+        return tuple(found) if len(found) > 1 else found[0] if found else None
+
+    def _made_of(self, back: Any) -> Iterator[Any]:
+        """What Python gets: numbers, and copies of arrays."""
+        at = 0
+        for told in self._returned:
+            dtype, _, axes = told.partition(".")
+            if axes:
+                shape = tuple(back[at + 1 : at + 1 + int(axes)].tolist())
+                size = math.prod(shape) * np.dtype(dtype).itemsize
+                memory = (ctypes.c_char * size).from_address(int(back[at]))
+                yield np.ndarray(shape, dtype, memory).copy()
+                at += len(shape)
+            else:
+                yield (back.view(np.float64) if told == FLOAT else back)[at].item()
+            at += 1

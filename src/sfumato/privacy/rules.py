@@ -726,7 +726,7 @@ def few_groups_hold(
     return good
 
 
-@compiled
+@compiled(direct=True)
 def groups_hold(
     groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
 ) -> Array:

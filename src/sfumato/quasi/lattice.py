@@ -242,7 +242,7 @@ def _merge(table, weights, starts, classes, cardinalities, combinations, seen): 
 NO_LIMIT = np.iinfo(np.int64).max
 
 
-@compiled
+@compiled(most=1 << 17)
 def search_below(  # type: ignore[no-untyped-def]
     table, cardinalities, weights, top, max_pairs, min_classes, k, max_size, known, found, every
 ):

@@ -333,7 +333,7 @@ def _halve(order: Array, points: Array, column: int, start: int, stop: int, midd
             return
 
 
-@compiled
+@compiled(direct=True)
 def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Order points into a k-d tree.
 
@@ -341,7 +341,9 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
     the box around its points and their weight.
     """
     n, m = points.shape
-    order = np.arange(n)
+    order = np.empty(n, np.int64)
+    for i in range(n):
+        order[i] = i
     most = max(1, 4 * (n // LEAF + 1))
     span = np.zeros((most, 2), np.int64)
     child = np.full((most, 2), -1, np.int64)
@@ -351,7 +353,7 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
     made, node = 1, 0
     whole = np.zeros(m, np.int64)
     while node < made:
-        start, stop = span[node]
+        start, stop = span[node, 0], span[node, 1]
         wide, width = 0, -1.0
         for d in range(m):
             low = high = points[order[start], d] if stop > start else 0
@@ -423,7 +425,7 @@ def _matches(
     return True
 
 
-@compiled
+@compiled(direct=True)
 def count_people(
     rows: Array,
     low: Array,
@@ -461,7 +463,7 @@ def count_people(
     return found
 
 
-@compiled
+@compiled(direct=True)
 def count_persons(
     rows: Array,
     low: Array,
@@ -536,7 +538,7 @@ def _points_in(
     return count
 
 
-@compiled
+@compiled(direct=True)
 def claim_points(
     rows: Array,
     low: Array,

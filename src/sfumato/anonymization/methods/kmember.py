@@ -167,7 +167,7 @@ def _wanted(sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
         if kind == DISTINCT:
             if counts[at] > 0:
                 return False
-        elif kind in (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE):
+        elif kind == CLOSE_EQUAL or kind == CLOSE_ORDERED or kind == CLOSE_TREE:
             if counts[at] >= rules.reference[at] * size:
                 return False
         else:
@@ -277,9 +277,13 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
     """Cluster the entries of one block; groups are numbered from `first` on. Returns the next."""
     columns = table.shape[1]
     head, ints, floats = prices.head, prices.ints, prices.floats
-    codes, starts, values = number_positions(table, members, np.arange(columns))
+    who, axes = np.empty(members.shape[0], np.int64), np.empty(columns, np.int64)
+    for i in range(members.shape[0]):
+        who[i] = members[i]
+    for axis in range(columns):
+        axes[axis] = axis
+    codes, starts, values = number_positions(table, members, axes)
     losses = np.zeros(starts[columns])
-    who = members.copy()
     memory = np.zeros((1, head[-1, END]), np.int64)
     counts = np.zeros(rules.offsets[-1], np.int64)
     alive, group = members.shape[0], first
@@ -354,10 +358,20 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
 @compiled
 def _never_harms(rules):  # type: ignore[no-untyped-def]
     """Whether a group that holds still does whatever joins it: only company and values count."""
-    good = True
     for kind in rules.kinds:
-        good = good and kind in (DISTINCT, PERSONS)
-    return good
+        if kind != DISTINCT and kind != PERSONS:
+            return False
+    return True
+
+
+@compiled
+def _least(numbers):  # type: ignore[no-untyped-def]
+    """Where the smallest of some numbers is, the first of equal ones."""
+    at = 0
+    for i in range(numbers.shape[0]):
+        if numbers[i] < numbers[at]:
+            at = i
+    return at
 
 
 @compiled
@@ -376,7 +390,7 @@ def _joins(  # type: ignore[no-untyped-def]
     return holds(sizes[group - first] + weights[entry], counts, rules)
 
 
-@compiled
+@compiled(direct=True)
 def place_leftovers(  # type: ignore[no-untyped-def]
     table, weights, sensitive, members, leftovers, prices, rules, groups, first, last
 ):
@@ -425,7 +439,7 @@ def place_leftovers(  # type: ignore[no-untyped-def]
             hurt[group] = (sizes[group] + weights[entry]) * loss - sizes[group] * losses[group]
         taken = -1
         for _ in range(min(TRIES, many)):
-            group = int(np.argmin(hurt))
+            group = _least(hurt)
             if free or _joins(
                 entry,
                 first + group,
@@ -484,7 +498,7 @@ def place_leftovers(  # type: ignore[no-untyped-def]
     return last + 1
 
 
-@compiled(most=1 << 14, patience=2.0)
+@compiled(most=1 << 14, patience=0.4, direct=True)
 def _cluster_blocks(table, weights, sensitive, order, starts, prices, rules, groups):  # type: ignore[no-untyped-def]
     """Cluster every block; block b is ``order[starts[b]:starts[b + 1]]``. Fills `groups`.
 

@@ -147,6 +147,7 @@ def _target(problem: Problem) -> tuple[np.ndarray[Any, Any], int] | None:
 
 _FEWEST_MARKS = 1 << 20
 _NOWHERE = np.zeros(0, np.int64)
+_UNCOMPILED = 2e-4  # seconds that cutting takes at most for an entry where it is not compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +275,7 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
     done earlier takes another.
     """
     entries = int(starts[-1])
+    _cut_blocks.ahead(_UNCOMPILED * entries)
     workers = usable_threads(threads, entries)
     if workers > 1:
         starts = _cut_large(starts, workers, 2 * entries // (2 * workers + 1), given)
@@ -751,7 +753,7 @@ def _move(column, goes_left, spare):  # type: ignore[no-untyped-def]
         column[front + i] = spare[i]
 
 
-@compiled(most=1 << 18)
+@compiled(most=1 << 18, patience=2.5)
 def _cut_blocks(  # type: ignore[no-untyped-def]
     starts,
     least,

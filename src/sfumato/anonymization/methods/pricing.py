@@ -388,7 +388,7 @@ def _few_memories(
     return memories
 
 
-@compiled(instead=_few_memories)
+@compiled(instead=_few_memories, direct=True)
 def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-untyped-def]
     """What each of so many groups of pieces shows."""
     memories = np.zeros((many, head[-1, END]), np.int64)
@@ -403,7 +403,7 @@ def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-unty
     return memories
 
 
-@compiled
+@compiled(direct=True)
 def total_loss(head, ints, floats, table, entry, rows, groups, many):  # type: ignore[no-untyped-def]
     """What all rows of so many groups of pieces lose, over all axes."""
     memories = memories_of(head, ints, table, entry, groups, many)
@@ -487,7 +487,9 @@ def number_positions(table, members, axes):  # type: ignore[no-untyped-def]
 def _sorted(codes, starts, members):  # type: ignore[no-untyped-def]
     """Codes and members in the order of their codes, axis by axis."""
     many, columns = codes.shape
-    order, other = np.arange(many), np.empty(many, np.int64)
+    order, other = np.empty(many, np.int64), np.empty(many, np.int64)
+    for i in range(many):
+        order[i] = i
     for z in range(columns - 1, -1, -1):
         ends = np.zeros(starts[z + 1] - starts[z] + 1, np.int64)
         for i in range(many):
@@ -499,7 +501,7 @@ def _sorted(codes, starts, members):  # type: ignore[no-untyped-def]
             other[ends[at]] = order[i]
             ends[at] += 1
         order, other = other, order
-    sorted_codes, sorted_members = np.empty_like(codes), np.empty_like(members)
+    sorted_codes, sorted_members = np.empty((many, columns), np.int32), np.empty(many, np.int64)
     for i in range(many):
         sorted_members[i] = members[order[i]]
         for z in range(columns):
@@ -549,8 +551,8 @@ def _near_one(codes, members, leads, skips, losses, i, limit, near, price):  # t
     many, columns = codes.shape
     partial = np.zeros(columns + 1)
     found, wish = 0, near.shape[0]
-    for begin_, end in ((i + 1, many), (0, i)):
-        j, z = begin_, 0
+    for turn in range(2):
+        j, end, z = (i + 1, many, 0) if turn == 0 else (0, i, 0)
         while j < end:
             loss = partial[z]
             while z < columns:
@@ -629,7 +631,7 @@ def _losses_of_pairs(
     return codes, losses
 
 
-@compiled(most=1 << 17, instead=_few_nearest_entries)
+@compiled(most=1 << 16, instead=_few_nearest_entries, direct=True)
 def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
     """For every entry those of its part with which it would lose least, -1 where too few.
 
@@ -638,7 +640,9 @@ def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ig
     columns, wish = table.shape[1], near.shape[1]
     memory = np.zeros((1, head[-1, END]), np.int64)
     price, place = np.empty(wish), np.empty(near.shape[0], np.int64)
-    near[:] = -1
+    for i in range(near.shape[0]):
+        for z in range(wish):
+            near[i, z] = -1
     for d in range(starts.shape[0] - 1):
         members = order[starts[d] : starts[d + 1]]
         many = members.shape[0]
