@@ -661,6 +661,12 @@ class _Function:
                 return _Value(value.kind, (self._new(f"{negated} {value.one}"),))
             case ast.BinOp(left, op, right):
                 return self._binary(op, self._value(left), self._value(right))
+            case ast.Compare(first, [ast.In()], [ast.Tuple(items)]):
+                given, whole = self._value(first), "false"
+                for one in items:
+                    equal = self._compared(ast.Eq(), given, self._value(one))
+                    whole = self._new(f"or i1 {whole}, {equal}")
+                return _Value(TRUTH, (whole,))
             case ast.Compare(first, ops, others):
                 values = [self._value(one) for one in (first, *others)]
                 found = [self._compared(*one) for one in zip(ops, values, values[1:], strict=False)]
@@ -669,9 +675,9 @@ class _Function:
                     whole = self._new(f"and i1 {whole}, {one}")
                 return _Value(TRUTH, (whole,))
             case ast.Call():
-                given = self._call(node)
-                if given is not None:
-                    return given
+                called = self._call(node)
+                if called is not None:
+                    return called
         raise UntranslatableError(ast.unparse(node))
 
     def _meant(self, node: ast.expr) -> Any:

@@ -167,7 +167,7 @@ def _wanted(sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
         if kind == DISTINCT:
             if counts[at] > 0:
                 return False
-        elif kind == CLOSE_EQUAL or kind == CLOSE_ORDERED or kind == CLOSE_TREE:
+        elif kind in (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE):
             if counts[at] >= rules.reference[at] * size:
                 return False
         else:
@@ -358,10 +358,10 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
 @compiled
 def _never_harms(rules):  # type: ignore[no-untyped-def]
     """Whether a group that holds still does whatever joins it: only company and values count."""
+    good = True
     for kind in rules.kinds:
-        if kind != DISTINCT and kind != PERSONS:
-            return False
-    return True
+        good = good and kind in (DISTINCT, PERSONS)
+    return good
 
 
 @compiled
