@@ -44,6 +44,7 @@ __all__ = [
     "njit",
     "plain",
     "without_delay",
+    "without_numba",
 ]
 
 _FEW = 256
@@ -536,6 +537,10 @@ def compiled(function: Callable[..., Any] | None = None, **how: Any) -> Any:
 
 always_compiled = partial(Loop, most=0)
 """Marks a loop that is called only where numpy would take longer; it may see memory directly."""
+
+
+without_numba = partial(Loop, direct=True)
+"""Marks a loop that is written so plainly that LLVM compiles it in a tenth of the time."""
 
 
 bare = partial(Loop, _nrt=False)

@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.errors import ColumnError, did_you_mean
 from sfumato.hierarchy.tree import Array, Tree
-from sfumato.kernels.compiling import bare, compiled
+from sfumato.kernels.compiling import bare, compiled, without_numba
 from sfumato.privacy.base import TOLERANCE, Model, SensitiveColumn
 
 __all__ = [
@@ -726,7 +726,7 @@ def few_groups_hold(
     return good
 
 
-@compiled(direct=True)
+@without_numba
 def groups_hold(
     groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
 ) -> Array:

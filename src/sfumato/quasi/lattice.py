@@ -381,6 +381,7 @@ def _pairs_within(weights, entries):  # type: ignore[no-untyped-def]
     return pairs
 
 
+_UNCOMPILED = 4e-5  # seconds that a column set takes about where nothing is compiled
 SUBSET_COLUMNS = 24
 """Columns up to which the table of all subsets fits memory."""
 DEPTH_FIRST_COLUMNS = 64
@@ -465,6 +466,7 @@ def all_subsets(codes: Codes, budget: Budget) -> npt.NDArray[np.int64]:
             f"({spell('max_size', 4)}).",
         )
     order, table, cardinalities, weights = _prepared(codes)
+    search_below.ahead(_UNCOMPILED * (1 << width))
     every = np.zeros((1 << width, 2), dtype=np.int64)
     known = np.zeros(0, dtype=np.uint64)
     for top in range(width):

@@ -25,7 +25,7 @@ from sfumato.errors import ColumnError
 from sfumato.hierarchy import Ranges
 from sfumato.hierarchy.labels import as_text, braces_around, set_members
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import bare, compiled
+from sfumato.kernels.compiling import bare, compiled, without_numba
 
 if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy, Ranges
@@ -333,7 +333,7 @@ def _halve(order: Array, points: Array, column: int, start: int, stop: int, midd
             return
 
 
-@compiled(direct=True)
+@without_numba
 def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Order points into a k-d tree.
 
@@ -425,7 +425,7 @@ def _matches(
     return True
 
 
-@compiled(direct=True)
+@without_numba
 def count_people(
     rows: Array,
     low: Array,
@@ -463,7 +463,7 @@ def count_people(
     return found
 
 
-@compiled(direct=True)
+@without_numba
 def count_persons(
     rows: Array,
     low: Array,
@@ -538,7 +538,7 @@ def _points_in(
     return count
 
 
-@compiled(direct=True)
+@without_numba
 def claim_points(
     rows: Array,
     low: Array,
