@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import wraps
@@ -39,6 +39,7 @@ __all__ = [
     "parse_size",
     "parse_time",
     "reuse_memory",
+    "share_memory",
     "spans",
     "submitted",
     "together",
@@ -283,20 +284,55 @@ def parse_time(text: str) -> float:
     return float(match[1]) * _SECONDS[(match[2] or "").lower()]
 
 
+_LARGE_PAGES, _LARGE_PAGE = 1 << 30, 1 << 21
+"""Bytes of memory that come in large pages, and of one of these."""
+
+
+def share_memory() -> None:
+    """Let all threads take memory from one place, and give it back there.
+
+    To be told before any library starts a thread: whatever place a thread was given stays in use.
+    This and `reuse_memory` are for programs to choose, and not for libraries, which share their
+    process. Only the GNU C library lets itself be told.
+    """
+    _tell_allocator((-8, 1))  # M_ARENA_MAX
+
+
 def reuse_memory() -> None:
     """Let the C library keep what is freed for whoever asks next, until the process ends.
 
     It would give large arrays back to the system, and every page fetched anew is cleared first, one
-    thread at a time. Nor do threads keep memory for themselves. This is for programs to choose, and
-    not for libraries, which share their process. Only the GNU C library lets itself be told.
+    thread at a time. Nor does Arrow keep memory for itself. Pages are large ones at first, unless
+    addresses are scarce.
     """
+    import pyarrow as pa
+
+    if not _tell_allocator((-1, 2**31 - 1), (-4, 0)):  # M_TRIM_THRESHOLD, M_MMAP_MAX
+        return
+    pa.set_memory_pool(pa.system_memory_pool())
+    if _free_of_process() == math.inf:
+        # What is asked for and given back untouched is no more than addresses, which come next.
+        import ctypes
+
+        c = ctypes.CDLL(None)
+        c.malloc.restype = ctypes.c_void_p
+        place = c.malloc(ctypes.c_size_t(_LARGE_PAGES))
+        if place:
+            first, last = -(-place // _LARGE_PAGE), (place + _LARGE_PAGES) // _LARGE_PAGE
+            size = (last - first) * _LARGE_PAGE
+            c.madvise(ctypes.c_void_p(first * _LARGE_PAGE), ctypes.c_size_t(size), 14)  # HUGEPAGE
+            c.free(ctypes.c_void_p(place))
+
+
+def _tell_allocator(*settings: tuple[int, int]) -> bool:
+    """Settings of `mallopt`; False where there is no such thing."""
     import ctypes
 
-    top, maps, arenas = -1, -4, -8  # M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX
-    with suppress(OSError, AttributeError, TypeError):
+    try:
         tell = ctypes.CDLL(None).mallopt
-        for setting, value in ((top, 2**31 - 1), (maps, 0), (arenas, 1)):
-            tell(setting, value)
+    except (OSError, AttributeError, TypeError):
+        return False
+    return all(tell(*setting) for setting in settings)
 
 
 def available_memory() -> int:

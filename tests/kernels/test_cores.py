@@ -102,26 +102,44 @@ def test_sorting_is_stable_and_the_same_for_any_number_of_threads(threads):
 
 
 REUSED = """
-import resource, sys
+import ctypes, resource, sys, threading
+from sfumato.budget import reuse_memory, share_memory
+
+if sys.argv[1] == "reuse":
+    share_memory()
 import numpy as np
-from sfumato.budget import reuse_memory
+import pyarrow as pa
 
 if sys.argv[1] == "reuse":
     reuse_memory()
-np.ones(8 << 20)
+
+def work():
+    for _ in range(20):
+        np.ones(8 << 20)
+        pa.allocate_buffer(1 << 20)
+
+work()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(20):
-    np.ones(8 << 20)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(pa.default_memory_pool().backend_name)
+sys.stdout.flush()
+ctypes.CDLL(None).malloc_stats()
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a setting of the GNU C library")
-def test_memory_that_was_freed_is_used_again():
-    def faults(how: str) -> int:
+@pytest.mark.skipif(sys.platform != "linux", reason="settings of the GNU C library")
+def test_memory_that_was_freed_is_used_again_by_all_threads():
+    def told(how: str) -> tuple[int, str, int]:
         done = subprocess.run(
             [sys.executable, "-c", REUSED, how], capture_output=True, text=True, check=True
         )
-        return int(done.stdout)
+        faults, pool = done.stdout.split()
+        return int(faults), pool, done.stderr.count("Arena")
 
-    assert 4 * faults("reuse") < faults("plain")
+    (faults, pool, places), (usual, _, several) = told("reuse"), told("plain")
+    assert 4 * faults < usual
+    assert (pool, places) == ("system", 1)
+    assert several > 1

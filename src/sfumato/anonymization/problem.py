@@ -526,7 +526,7 @@ def with_ranges(
         lost = 0.0
         for published in shown.values():
             there = published.codes >= 0
-            lost += float(rows[there] @ published.loss[published.codes[there]])
+            lost += float((rows[there] * published.loss[published.codes[there]]).sum())
         shown |= published_ranges(ranges, rows, lost)
     return {name: shown[name] for name in problem.qi}
 

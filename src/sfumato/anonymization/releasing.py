@@ -691,13 +691,13 @@ def _rounded(part: Solution, name: str) -> tuple[float, float]:
     """What is lost of a column by exact ends, and by those that are shown."""
     used = np.flatnonzero(part.sizes)
     rows, shown, shape = part.sizes[used], part.published[name], part.problem.shapes[name]
-    lost = float(rows @ shown.loss[shown.codes[used]])
+    lost = float((rows * shown.loss[shown.codes[used]]).sum())
     if not isinstance(shape, Ranges) or shape.ends is None:
         return lost, lost
     codes = part.problem.entries.column(name)
     codes = codes if part.entry is None else codes[part.entry]
     low, high = shape.spans(codes, part.groups, len(part.sizes))
-    return float(rows @ shape.loss(low[used], high[used])), lost
+    return float((rows * shape.loss(low[used], high[used])).sum()), lost
 
 
 def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:

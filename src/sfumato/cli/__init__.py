@@ -180,7 +180,10 @@ def _root(
 
 def main() -> None:
     """Run the command line."""
+    from sfumato.budget import share_memory
+
     VerbGroup.own_process = True
+    share_memory()
     app(prog_name="sfumato")
 
 

@@ -507,7 +507,7 @@ def _flowing(text: str) -> str:
 
 
 def _budget(common: dict[str, Any], progress: ProgressLine) -> Budget:
-    if common["memory"] is None:
+    if common["memory"] is None and VerbGroup.own_process:
         reuse_memory()
     return Budget(
         seconds=None if common.get("time") is None else parse_time(common["time"]),

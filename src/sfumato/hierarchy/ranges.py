@@ -350,7 +350,7 @@ class _Fit:
         self._spans = low, high
         self._rows = np.bincount(inverse, np.asarray(rows)[shown], len(low))
         self._line, self._grids = line, line.finer()
-        self.least = float(self._rows @ line.loss(*self._spans))
+        self.least = float((self._rows * line.loss(*self._spans)).sum())
         self.ends: Ends | None = None
         self.more, self.finest = math.inf, False
         self.refine()
@@ -362,7 +362,7 @@ class _Fit:
             self.finest, self.more = True, 0.0 if self.ends is None else self.more
             return
         moved = self._line.moved(*self._spans, ends)
-        more = float(self._rows @ self._line.loss(*moved)) - self.least
+        more = float((self._rows * self._line.loss(*moved)).sum()) - self.least
         if more < self.more:
             self.ends, self.more = ends, more
 
