@@ -107,10 +107,10 @@ __all__ = [
 
 PART = 12_000
 """Least number of entries of a part; twice as many are not cut."""
-NEAR = 12_000
-"""Least number of entries of a part within which neighbours are looked for."""
-NEIGHBOURS = 40
-"""Entries that are near an entry, for groups of five and more rows."""
+NEAR = (12_000, 1_000)
+"""Least number of entries of a part within which neighbours are looked for; in a brief search."""
+NEIGHBOURS = (40, 12)
+"""Entries that are near an entry, for groups of five and more rows; in a brief search."""
 PASSES = 24
 """How often each piece has its turn."""
 HOT, COLD = 0.15, 0.05
@@ -160,7 +160,7 @@ def improve(search: Search, seed: int, passes: int = PASSES) -> None:
         if done and budget.spent():
             return None
         budget.progress(f"improving, {done} of {len(cut)} parts", done / len(cut))
-        return _Part(search, blocks, seed).improved(passes)
+        return _Part(search, blocks, seed, brief=passes == 1).improved(passes)
 
     steps = STEP_WORK * passes * len(search.entry)
     for part in each(improved, cut, steps, budget.threads):
@@ -194,9 +194,11 @@ class _Part:
         The grouping of the whole table.
     blocks
         Entries of the part, block by block.
+    brief
+        Whether so little time is given to it that fewer neighbours are looked for, and not as far.
     """
 
-    def __init__(self, search: Search, blocks: Blocks, seed: int) -> None:
+    def __init__(self, search: Search, blocks: Blocks, seed: int, *, brief: bool) -> None:
         self.search = search
         self.random = np.random.default_rng(seed)
         entries = np.sort(blocks.order)
@@ -220,10 +222,10 @@ class _Part:
             )
             self.rules = recounted(self.rules, self.totals - gone)
         k = search.problem.rules.k
-        wish = min(8 * k, NEIGHBOURS) if k <= FEW else REACH
+        wish = min(8 * k, NEIGHBOURS[brief]) if k <= FEW else REACH // (1 + brief)
         table = search.table[entries]
-        close = coarse_partition(search.problem, blocks, NEAR, seed)
-        near = search.nearby.get(asked := (close.order.tobytes(), close.starts.tobytes()))
+        close = coarse_partition(search.problem, blocks, NEAR[brief], seed)
+        near = search.nearby.get(asked := (close.order.tobytes(), close.starts.tobytes(), wish))
         if near is None:
             near = np.full((len(entries), wish), -1, dtype=np.int32)
             nearest_entries(table, number[close.order], close.starts, *search.prices, near)

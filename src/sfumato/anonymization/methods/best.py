@@ -34,7 +34,6 @@ from sfumato import kernels
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods.annealing import (
     FEW,
-    PART,
     PASSES,
     STEP_WORK,
     improve,
@@ -93,34 +92,37 @@ SEARCHING = 0.5
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain, or into all nodes
 of a lattice."""
-ENDING, MOST_ENDING = (0.002, 3e-7), 0.25
-"""Seconds, and seconds a row, that are needed after a search; and most of a time limit for it."""
+ENDING, MOST_ENDING = (0.002, 3e-7, 0.01), 0.25
+"""Seconds, seconds a row, and share of a time limit that are needed after a search; and most of a
+time limit for all of it."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
-BEGINNING = 2e-5
-"""Seconds a piece, of a part, below which no search begins: it would end before it gained."""
-PLACING = 4e-9
-"""Seconds, about, to see what an entry that is left over would lose on a column of a class."""
+BEGINNING, PASSING = (0.004, 4e-6), 3e-5
+"""Seconds, and seconds a piece, below which no search begins: it would end before it gained. And
+seconds a piece that a pass takes at most, about."""
+PLACING = (1.2e-8, 2.2e-8)
+"""Seconds, about, to see what an entry that is left over would lose on a column of a class; where
+classes are compared with all rows."""
+CUTTING = 1e-6
+"""Seconds a row that must be left for Mondrian, which takes less, where there is a start."""
 WALKED, WALKS = 500, 8
 """A walk through the lattice takes at least one row in so many in each step; and how many walks
 there are where a search can follow, …"""
-SEARCHED, WALKING = (2, 8), (0.85, 0.7, 0.25)
+SEARCHED, WALKING = (3, 4), (0.85, 0.7, 0.4, 0.25)
 """… namely where there is so many times as long as it takes to begin one, and more where classes
 are compared with all rows; and shares of the time left for walks: where no search can follow, where
-many rows are to be placed after that, and where one can."""
+many rows are to be placed after that, where a brief one can, and a whole one."""
 VARIED = 0.1
 """By how much walks differ in what they find dear (standard deviation of its logarithm)."""
-DESCENDING = 16
-"""How many times as long as a walk lattice-descending recoding takes."""
+DESCENDING = (48, 16)
+"""How many times as long as a walk there must be time for that lattice-descending recoding is worth
+it, where groups are small and where they are large: it takes about 16 times as long."""
 PARTING = 20
 """A group that fails when rows are left out loses one piece in so many at a time."""
 VISITED, VISITING = 1 << 23, 1e-8
 """Entries times nodes of a lattice up to which all of them are visited for one more start, where
 rows may be left out; where groups are large, as many as there is time for. And seconds for each."""
-BESIDE = 50
-"""How many times as long as it takes to begin a search there must be time for, that others that are
-near are tried beside the best."""
 TRIED = 8
 """Passes after which searches from two starts are compared."""
 CLUSTERED = 8_000
@@ -152,7 +154,8 @@ def solve(problem: Problem) -> Solution:
         raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
     if bound == "none":
         left = problem.budget.remaining  # without what is needed to end
-        share = 1 - min(MOST_ENDING, (ENDING[0] + ENDING[1] * problem.rows) / left) if left else 1.0
+        ending = (ENDING[0] + ENDING[1] * problem.rows) / left + ENDING[2] if left else 0.0
+        share = 1 - min(MOST_ENDING, ending)
         return _searched(replace(problem, budget=problem.budget.part(share)))
     refused = _unbounded(problem)
     if most_left_out(problem):
@@ -211,9 +214,9 @@ def _improved(
         finished = _nothing_left(problem, blocks, after, rounds)
         if finished:
             break
-        passes = _passes(problem.budget, rounds, pace)
+        passes = _passes(search, rounds, pace)
         begun, runs = problem.budget.elapsed, 1 if rounds else _runs(problem, search)
-        names = [start, *near] if runs > 1 else [start]
+        names = [start, *(name for name in near if name != start)] if runs > 1 else [start]
         several = [search, *(starts[name][1] for name in names[1:])]
         runs *= len(several)
         which, search, lost = _best_of(several, problem.seed + rounds, passes, runs)
@@ -238,9 +241,14 @@ def _improved(
 def _too_late(problem: Problem, search: Search) -> bool:
     """Whether there is no time left in which a search could gain anything."""
     budget = problem.budget
-    if not budget.spent() and budget.remaining < BEGINNING * min(len(search.entry), PART):
+    if not budget.spent() and budget.remaining < _beginning(len(search.entry)):
         budget.stopped_by = "time"
     return budget.spent()
+
+
+def _beginning(pieces: int) -> float:
+    """Seconds that a search needs before it gains."""
+    return BEGINNING[0] + BEGINNING[1] * pieces
 
 
 def _near(problem: Problem, starts: dict[str, tuple[float, Search]]) -> list[str]:
@@ -250,8 +258,7 @@ def _near(problem: Problem, starts: dict[str, tuple[float, Search]]) -> list[str
     """
     best = min(starts, key=lambda name: starts[name][0])
     known, search = starts[best]
-    least = BESIDE * BEGINNING * min(len(search.entry), PART)
-    if problem.rules.k <= FEW or problem.budget.remaining < least:
+    if problem.rules.k <= FEW or _hurried(search, PASSES):
         return []
     return [
         name
@@ -283,7 +290,7 @@ def _chosen(
         worth |= dict.fromkeys(near, 1.0)
     worth.pop(best, None)
     tried: dict[str, tuple[Search, float]] = {}
-    for name, share in worth.items():
+    for name, share in worth.items() if not _hurried(search, PASSES) else ():
         if _rounds(problem) and not _too_late(problem, search):
             one = _tried(problem, starts[name][1])
             if one[1] < share * known:
@@ -332,17 +339,25 @@ def _best_of(begun: list[Search], seed: int, passes: int, runs: int) -> tuple[in
     return which, best, least
 
 
-def _passes(budget: Budget, rounds: int, pace: float) -> int:
+def _passes(search: Search, rounds: int, pace: float) -> int:
     """Passes of the next round, twice as many as of the last.
 
     The slower a search cools down, the less is lost in the end; so one that would not be finished
-    in time gets all the time that is left, at the pace of the last.
+    in time gets all the time that is left, at the pace of the last. Where the first might not, it
+    is brief, and shows the pace.
     """
-    passes = PASSES << min(rounds, DOUBLED)
-    if budget.seconds is None or pace <= 0.0:
+    budget, passes = search.problem.budget, PASSES << min(rounds, DOUBLED)
+    if budget.seconds is None:
         return passes
+    if pace <= 0.0:
+        return 1 if _hurried(search, passes) else passes
     left = max(1, int(budget.remaining / pace))
     return passes if left >= 2 * passes else left
+
+
+def _hurried(search: Search, passes: int) -> bool:
+    """Whether so many passes might not be finished in time."""
+    return search.problem.budget.remaining < PASSING * passes * len(search.entry)
 
 
 def _rounds(problem: Problem) -> float:
@@ -478,15 +493,17 @@ def _groupings(
     """
     plain, budget = replace(problem, options={}), problem.budget
 
-    def put(name: str, covered: Array) -> Iterator[tuple[str, Array]]:
-        """A grouping that leaves out who has no company, if it may; and one with everybody."""
-        left = covered < 0
-        out = int(problem.counts[left].sum())
+    def leaving(name: str, covered: Array) -> Iterator[tuple[str, Array]]:
+        """A grouping that leaves out who has no company, if it may."""
+        out = int(problem.counts[covered < 0].sum())
         if 0 < out <= most and out < problem.rows:
             found.append(f"{name} without outliers")
             yield found[-1], covered
-        pairs = float(left.sum()) * (covered.max(initial=-1) + 1) * len(problem.qi)
-        if PLACING * pairs <= budget.remaining:
+
+    def everybody(name: str, covered: Array) -> Iterator[tuple[str, Array]]:
+        """A grouping in which all have their place, if there is time to look for it."""
+        pairs = float((covered < 0).sum()) * (covered.max(initial=-1) + 1) * len(problem.qi)
+        if PLACING[compares(problem.rules)] * pairs <= budget.remaining:
             found.append(name)
             yield name, placed(plain, blocks, covered)
 
@@ -495,23 +512,29 @@ def _groupings(
     crowded = problem.rules.k > FEW
     if (crowded or budget.seconds is not None) and not large and Walks.possible(problem):
         covered, slow = _walked(plain, blocks, loss)
-        yield from put("walk", covered)
-    if large or slow:
-        enough = "walk" in found or (found and not compares(problem.rules))
-        if not (enough and budget.remaining < slow):
+        yield from leaving("walk", covered)
+        if compares(problem.rules):  # where placing takes longest
             yield "mondrian", _cut(plain, blocks)
-        if budget.remaining < DESCENDING * slow or budget.spent():
+        yield from everybody("walk", covered)
+    if large or slow:
+        hurried = found and budget.remaining < CUTTING * problem.rows
+        if not (hurried or (slow and compares(problem.rules))):
+            yield "mondrian", _cut(plain, blocks)
+        if budget.remaining < DESCENDING[crowded] * slow or budget.spent():
             return
     brief = replace(plain, budget=budget.part(STARTING))
     covered = covering_groups(brief, blocks)
     good = brief.budget.stopped_by is None
     if good or not slow:
-        yield from put("lattice", covered)
+        yield from leaving("lattice", covered)
+        yield from everybody("lattice", covered)
     nodes = math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
     visited = min(nodes * len(covered), MOST_VISITED)
     wanted = crowded or (most and visited <= VISITED and budget.seconds is None)
     if wanted and good and not large and VISITING * visited < PROVING * budget.remaining:
-        yield from put("nodes", covering_groups(plain, blocks, whole=True))
+        covered = covering_groups(plain, blocks, whole=True)
+        yield from leaving("nodes", covered)
+        yield from everybody("nodes", covered)
     if not (large or slow or (good and "lattice" in found and budget.spent())):
         yield "mondrian", _cut(plain, blocks)
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
@@ -530,10 +553,9 @@ def _walked(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
     random = np.random.default_rng(problem.seed)
     begun, walks = budget.elapsed, Walks(problem, blocks)
     compared = compares(problem.rules)
-    beginning = SEARCHED[compared] * BEGINNING * min(rows, PART)
     share, most = WALKING[compared], math.inf
-    if budget.remaining > beginning:
-        share, most = WALKING[2], WALKS
+    if budget.remaining > SEARCHED[compared] * _beginning(rows):
+        share, most = WALKING[2 + (budget.remaining > PASSING * PASSES * rows)], WALKS
     until = begun + share * budget.remaining
     finest, charges = max(rows / WALKED, float(problem.rules.k)), np.ones(len(problem.qi))
     prices, first, way = prices_of(problem, loss), 0.0, (finest, charges)

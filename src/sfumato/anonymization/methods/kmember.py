@@ -137,6 +137,8 @@ TALLIED = 8_000_000
 """Groups times sensitive values up to which all groups are tallied while leftovers are placed."""
 TRIES = 16
 """Groups that are asked to take a leftover before it goes to the pile."""
+ROUNDING = 1e-9
+"""Losses that differ by less may be the same."""
 
 
 @compiled
@@ -432,11 +434,20 @@ def place_leftovers(  # type: ignore[no-untyped-def]
     hurt = np.empty(many)
     for i in range(leftovers.shape[0]):
         entry = leftovers[i]
+        least = np.inf
         for group in range(many):
+            alone, size = sizes[group] * losses[group], sizes[group] + weights[entry]
+            hurt[group] = size * losses[group] - alone  # at least; nothing is shown more exactly
+            if hurt[group] > least + ROUNDING:
+                continue
             loss = 0.0
             for axis in range(columns):
                 loss += loss_with(head, ints, floats, memories, group, axis, table[entry, axis])
-            hurt[group] = (sizes[group] + weights[entry]) * loss - sizes[group] * losses[group]
+                if size * loss - alone > least:
+                    break
+            hurt[group] = size * loss - alone
+            if free and hurt[group] < least:
+                least = hurt[group]
         taken = -1
         for _ in range(min(TRIES, many)):
             group = _least(hurt)

@@ -419,6 +419,8 @@ def total_loss(head, ints, floats, table, entry, rows, groups, many):  # type: i
 
 SAMPLE = 64
 """Entries by which the axes of a part are judged."""
+PAIRS = 1 << 20
+"""Pairs of positions of an axis up to which is kept what they lose together."""
 _ROUNDING = 1e-9
 """Losses that differ by less are the same."""
 
@@ -654,11 +656,30 @@ def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ig
         leads = _leads(codes)
         skips = _skips(leads, columns)
         losses = np.zeros(firsts[columns])
+        # what two positions lose together, where there is room for all pairs of an axis
+        rooms, room = np.full(columns, -1), 0
+        for z in range(columns):
+            size = firsts[z + 1] - firsts[z]
+            if size * size <= PAIRS:
+                rooms[z], room = room, room + size * size
+        pairs, seen = np.empty(room), np.zeros(firsts[columns], np.bool_)
         for i in range(many):
             begin(head, ints, memory, 0, table, members[i])
             for z in range(columns):
+                if i > 0 and codes[i, z] == codes[i - 1, z]:
+                    continue  # what the one before loses there, this one does
+                if rooms[z] >= 0 and seen[codes[i, z]]:
+                    row = rooms[z] + (codes[i, z] - firsts[z]) * (firsts[z + 1] - firsts[z])
+                    for at in range(firsts[z], firsts[z + 1]):
+                        losses[at] = pairs[row + at - firsts[z]]
+                    continue
                 for at in range(firsts[z], firsts[z + 1]):
                     losses[at] = loss_with(head, ints, floats, memory, 0, axes[z], values[at])
+                if rooms[z] >= 0:
+                    seen[codes[i, z]] = True
+                    row = rooms[z] + (codes[i, z] - firsts[z]) * (firsts[z + 1] - firsts[z])
+                    for at in range(firsts[z], firsts[z + 1]):
+                        pairs[row + at - firsts[z]] = losses[at]
             limit = np.inf
             if i > 0:
                 other = members[i - 1]
