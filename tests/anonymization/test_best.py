@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -100,6 +101,34 @@ def test_nearest_entries_lose_least_together(seed, rows, wish):
             np.testing.assert_allclose([lost[other] for other in found], least, atol=1e-8)
 
 
+@given(seed=st.integers(0, 10**6), rows=st.integers(6, 40))
+@settings(max_examples=12)
+def test_leftovers_join_the_group_that_they_hurt_least(seed, rows):
+    random = np.random.default_rng(seed)
+    table = small_table(random, rows).append_column("age", pa.array(random.integers(18, 60, rows)))
+    asked = demand(1, "age")
+    problem = prepare(opened := sf.table(table), asked.opened(opened), Budget())
+    prices, positions = prices_of(problem), positions_of(problem).astype(np.int64)
+    groups = random.integers(-3, 3, len(positions)).clip(-1)
+    groups[0] = 0
+    found = lattice.placed(problem, allowed_blocks(problem), groups)
+
+    def lost(members):
+        memory = np.zeros((1, prices.head[-1, END]), dtype=np.int64)
+        begin.plain(prices.head, prices.ints, memory, 0, positions, members[0])
+        for member in members[1:]:
+            grow_all.plain(prices.head, prices.ints, memory, 0, positions, member)
+        return problem.counts[members].sum() * group_loss.plain(
+            prices.head, prices.floats, memory, 0
+        )
+
+    now = {g: list(np.flatnonzero(groups == g)) for g in np.unique(groups[groups >= 0])}
+    for entry in np.flatnonzero(groups < 0):
+        hurt = {g: lost([*members, entry]) - lost(members) for g, members in now.items()}
+        assert hurt[found[entry]] <= min(hurt.values()) + 1e-9
+        now[found[entry]].append(entry)
+
+
 def test_a_class_passes_on_no_rows_that_it_needs():
     """Combinations that many rows have move as a whole, and may leave too few behind."""
     random = np.random.default_rng(10)
@@ -191,6 +220,24 @@ def test_a_search_uses_the_time_it_is_given(monkeypatch):
     assert found.stopped_by == "time"
     assert found.details["rounds"] > 1
     assert "finished" not in found.details
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pace", "passes"),
+    [
+        (None, 0.0, annealing.PASSES),
+        (100.0, 0.0, annealing.PASSES),
+        (0.5, 0.0, 1),  # which shows the pace
+        (100.0, 0.01, 2 * annealing.PASSES),
+        (1.0, 0.09, 11),  # all that is left
+        (1.0, 9.0, 1),
+    ],
+)
+def test_a_search_that_may_not_be_finished_is_brief_first(monkeypatch, seconds, pace, passes):
+    monkeypatch.setattr(Clock, "now", classmethod(lambda cls: 0.0))
+    problem = SimpleNamespace(budget=Budget(seconds=seconds))
+    search = SimpleNamespace(problem=problem, entry=np.zeros(1_000))
+    assert best._passes(search, 1 if pace else 0, pace) == passes
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ def test_groups_are_cut_in_several_threads_where_there_are_some(people, monkeypa
         time.sleep(0.02)  # else the first thread is done before a second is wanted
         return whole(*given)
 
+    watched.ahead = whole.ahead
     monkeypatch.setattr(mondrian, "_cut_blocks", watched)
     sf.anonymize(people, qi=QI, k=5, budget=sf.Budget(threads=1))
     assert cutting == {threading.current_thread().name}
