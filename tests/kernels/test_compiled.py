@@ -269,9 +269,12 @@ def test_numba_compiles_what_else_nobody_understands():
     for loop, numbers in (
         (Loop(_many, most=0, direct=True), np.arange(2)),
         (Loop(_largest.py_func, most=0, direct=True), np.arange(4)[::2]),  # not side by side
+        (Loop(_largest.py_func, most=0, direct=2), np.arange(3)),  # more than a few
     ):
         assert loop(numbers) == 2
         assert "dispatcher" in vars(loop)
+    assert loop(np.arange(2)) == 1
+    assert "translated" in vars(loop)
 
 
 @compiling.compiled
@@ -307,7 +310,9 @@ def _handed_out(many, share):
     seen = np.zeros(many, np.bool_)
     for at in range(0, many, 2):
         seen[at] = True
-    return full[1:], many, seen, share / 4, np.full(2, share)
+    line, other = full[0, 1:], np.zeros(2, full.dtype)
+    other[0] = line[0] + full.T[0, many] + (many in (9, 3))
+    return full[1:], other, seen, math.log2(share) / 4, np.full(2, share)
 
 
 def test_a_loop_hands_arrays_to_python(tmp_path, monkeypatch):
@@ -330,7 +335,7 @@ def _ends(numbers, share):
 
 def test_a_loop_runs_as_it_is_until_it_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    numbers, calls = np.arange(2, 5), []
+    numbers, calls = np.r_[2, np.full(5_000, 4)], []
     few = {"instead": lambda *given: calls.append(given) or (4, 2.5), "direct": True}
     loop = Loop(_ends, **few)
     assert loop(numbers, 0.5) == (4, 2.5)
@@ -340,7 +345,8 @@ def test_a_loop_runs_as_it_is_until_it_is_kept(tmp_path, monkeypatch):
     assert Loop(_ends, **few)(numbers, 0.5) == (4, 2.5)  # what another process compiled
     assert len(calls) == 1
     assert Loop(_ends, **few)(numbers.astype(np.int8), 0.5) == (4, 2.5)
-    assert len(calls) == 2
+    assert Loop(_ends, **few)(numbers[:9], 0.5) == (4, 2.5)  # not worth loading
+    assert len(calls) == 3
 
 
 def _with_and_without_a_constant(number):
@@ -693,12 +699,12 @@ def loops():
     found = []
     for path in Path(sfumato.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if not re.search(r"^ *@.*(compiled|njit|bare)", text, re.M):
+        if not re.search(r"^ *@.*(compiled|njit|bare|without_numba)", text, re.M):
             continue  # most files: reading their syntax takes longest
         for function in ast.walk(ast.parse(text)):
             if isinstance(function, ast.FunctionDef):
                 by = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
-                if any(name in by for name in ("compiled", "njit", "bare")):
+                if any(name in by for name in ("compiled", "njit", "bare", "without_numba")):
                     found.append((path, function))
     return found
 

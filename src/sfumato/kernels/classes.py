@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sfumato.budget import usable_threads
 from sfumato.kernels import compiling
-from sfumato.kernels.compiling import Loop, always_compiled, compiled
+from sfumato.kernels.compiling import Loop, always_compiled, without_numba
 
 __all__ = [
     "BLOCK",
@@ -293,7 +293,7 @@ def _reduce(
         loop(_numbers(groups), _numbers(codes), out)
 
 
-@compiled
+@without_numba
 def group_spans(
     position: CodeArray, codes: CodeArray, groups: CodeArray, n_groups: int
 ) -> tuple[CodeArray, CodeArray]:
@@ -301,8 +301,8 @@ def group_spans(
 
     Rows with a negative group are left out.
     """
-    low = np.full(n_groups, np.iinfo(np.int32).max, dtype=np.int32)
-    high = np.full(n_groups, -1, dtype=np.int32)
+    low = np.full(n_groups, 2**31 - 1, np.int32)
+    high = np.full(n_groups, -1, np.int32)
     for i in range(codes.shape[0]):
         g = groups[i]
         if g < 0:

@@ -50,6 +50,9 @@ __all__ = [
 _FEW = 256
 """Entries up to which numpy is as quick as a compiled loop."""
 
+_LITTLE = 1 << 12
+"""Numbers in arrays up to which a plain loop is as quick as LLVM is loaded."""
+
 _MANY = 1 << 17
 """Entries from which on a single call is reason enough to compile."""
 
@@ -107,7 +110,8 @@ class Loop:
         What gives the same without a compiler; it runs where the loop would run as it is, also
         within another, and has the same arguments.
     direct
-        Whether LLVM compiles it without numba: see `translating`.
+        Whether LLVM compiles it without numba (see `translating`), or up to how many numbers in the
+        arrays: numba takes longer, and what it makes of simple loops over many numbers is quicker.
     options
         More for numba.
     """
@@ -123,7 +127,7 @@ class Loop:
         most: int = 1 << 15,
         patience: float | None = None,
         instead: Callable[..., Any] | None = None,
-        direct: bool = False,
+        direct: bool | int = False,
         **options: Any,
     ) -> None:
         self.py_func = function
@@ -151,6 +155,8 @@ class Loop:
         return self._settled(*arguments)
 
     def _without_numba(self, *arguments: Any) -> Any:
+        if self.direct is not True and not _few(arguments, self.direct, apart=False):
+            return self.dispatcher(*arguments)
         try:
             return self.translated(*arguments)
         except UntranslatableError:
@@ -250,8 +256,8 @@ class Loop:
             return False
         if not _few(arguments, self.most, apart=self.instead is None):
             return False
-        if self.direct:
-            return not self.translated.is_kept(arguments)
+        if self.direct:  # what is kept is not worth loading for a little
+            return _few(arguments, _LITTLE, apart=False) or not self.translated.is_kept(arguments)
         if not self._was_stored:
             return True
         signature = tuple(map(self.dispatcher.typeof_pyval, arguments))

@@ -36,10 +36,11 @@ class UntranslatableError(Exception):
 
 
 class Array(NamedTuple):
-    """An array whose rows lie one after the other."""
+    """An array whose rows lie one after the other, or its columns where it is turned."""
 
     dtype: str
     axes: int
+    turned: bool = False
 
 
 class Record(NamedTuple):
@@ -176,9 +177,10 @@ _CONVERTED = {
     (UNSIGNED, TRUTH): "icmp ne i64 {}, 0",
     (FLOAT, TRUTH): "fcmp une double {}, 0.0",
 }
-_OF_FLOATS = {math.log: "log", math.sqrt: "llvm.sqrt.f64", abs: "llvm.fabs.f64"}
+_OF_FLOATS = {math.log: "log", math.log2: "log2", math.sqrt: "llvm.sqrt.f64", abs: "llvm.fabs.f64"}
 _DECLARED = """
 declare double @log(double)
+declare double @log2(double)
 declare double @llvm.sqrt.f64(double)
 declare double @llvm.fabs.f64(double)
 declare noalias ptr @PyMem_RawCalloc(i64, i64)
@@ -268,6 +270,7 @@ class _Module:
             TRUTH in single[1:]
             or len(_parts(returned)) >= _BACK
             or not all(isinstance(one, str | Array) for one in single)
+            or any(isinstance(one, Array) and one.turned for one in single)
         ):
             raise UntranslatableError("what is returned to Python")
         told = [_told(one) for one in single if one is not None]
@@ -554,6 +557,10 @@ class _Function:
         if not isinstance(kind, Array) or len(index) > kind.axes:
             raise UntranslatableError("what is no array has no numbers")
         data, *sizes = array.parts
+        if kind.turned:
+            if len(index) < kind.axes:
+                raise UntranslatableError("a row whose numbers lie apart")
+            index, sizes = index[::-1], sizes[::-1]
         where = "0"
         for axis, size in enumerate(sizes):
             if axis:
@@ -643,6 +650,11 @@ class _Function:
                 return self._attribute(self._value(of), name)
             case ast.Subscript(array, ast.Slice(low, high, None)):
                 return self._slice(self._value(array), low, high)
+            case ast.Subscript(array, ast.Tuple([*index, ast.Slice(low, high, None)])):
+                row = self._at(self._value(array), [self._value(one) for one in index])
+                if not isinstance(row, _Value):
+                    raise UntranslatableError(ast.unparse(node))
+                return self._slice(row, low, high)
             case ast.Subscript(ast.Attribute(_, "shape") as shape, ast.Constant(int(axis))):
                 return _Value(WHOLE, (self._value(shape).parts[axis],))
             case ast.Subscript():
@@ -700,6 +712,9 @@ class _Function:
         kind = value.kind
         if isinstance(kind, Array) and name == "shape":
             return _Value(Several((WHOLE,) * kind.axes), value.parts[1:])
+        if isinstance(kind, Array) and name == "T":
+            turned = kind._replace(turned=not kind.turned)
+            return _Value(turned, (value.parts[0], *value.parts[:0:-1]))
         if not isinstance(kind, Record) or name not in kind.names:
             raise UntranslatableError(name)
         at = kind.names.index(name)
@@ -719,8 +734,8 @@ class _Function:
         if isinstance(array.kind, Record):
             bounds = (None if one is None else self._meant(one) for one in (low, high))
             return _several([self._attribute(array, x) for x in array.kind.names[slice(*bounds)]])
-        if not isinstance(array.kind, Array):
-            raise UntranslatableError("part of what is no array")
+        if not isinstance(array.kind, Array) or array.kind.turned:
+            raise UntranslatableError("part of what is no array, or of rows that lie apart")
         first = _whole(0) if low is None else self._as(self._value(low), WHOLE)
         end = array.parts[1] if high is None else self._as(self._value(high), WHOLE).one
         place = self._at(array, [first])
@@ -837,7 +852,7 @@ class _Function:
         shape = node.args[0].elts if isinstance(node.args[0], ast.Tuple) else node.args[:1]
         sizes = [self._as(self._value(one), WHOLE).one for one in shape]
         more = node.args[1 + filled :]
-        dtype = np.dtype(self._meant(more[0]) if more else np.float64)
+        dtype = self._dtype(more[0]) if more else np.dtype(np.float64)
         many = sizes[0]
         for size in sizes[1:]:
             many = self._new(f"mul i64 {many}, {size}")
@@ -847,6 +862,17 @@ class _Function:
         if filled:
             self._fill(_Value(Array(dtype.name, 1), (data, many)), self._value(node.args[1]))
         return _Value(Array(dtype.name, len(sizes)), (data, *sizes))
+
+    def _dtype(self, node: ast.expr) -> np.dtype[Any]:
+        """A type of numbers that is named, or that of another array."""
+        if isinstance(node, ast.Attribute) and self._meant(node.value) is None:
+            kind = self._value(node.value).kind
+            if isinstance(kind, Array) and node.attr == "dtype":
+                return np.dtype(kind.dtype)
+        if (meant := self._meant(node)) is None:
+            raise UntranslatableError(ast.unparse(node))
+        named: np.dtype[Any] = np.dtype(meant)
+        return named
 
 
 def _has_arrays(kind: Kind | None) -> bool:
@@ -1042,7 +1068,7 @@ def _target() -> Any:
     binding.initialize_native_asmprinter()
     library = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
     named = [(ctypes.pythonapi, "PyMem_RawCalloc"), (ctypes.pythonapi, "PyMem_RawFree")]
-    for place, name in (*named, (library, "log")):
+    for place, name in (*named, (library, "log"), (library, "log2")):
         address = ctypes.cast(getattr(place, name), ctypes.c_void_p).value
         binding.add_symbol(name, address)
     return binding.Target.from_default_triple()

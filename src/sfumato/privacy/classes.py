@@ -385,9 +385,14 @@ def matching_pairs(cells: Cells, others: Cells) -> tuple[Array, Array]:
 
 def _joins(cells: Cells, others: Cells) -> list[tuple[Array, Array, Array, Array]]:
     """For every two patterns: their entries, and numbers that agree where the entries match."""
-    joins = []
-    for my_stars, mine in cells.patterns():
-        for their_stars, theirs in others.patterns():
+    joins: list[tuple[Array, Array, Array, Array]] = []
+    known, patterns = cells.patterns(), others.patterns()
+    for at, (my_stars, mine) in enumerate(known):
+        for other, (their_stars, theirs) in enumerate(patterns):
+            if cells is others and other < at:  # these two were joined the other way round
+                _, _, left, right = joins[other * len(patterns) + at]
+                joins.append((mine, theirs, right, left))
+                continue
             shared = [
                 j
                 for j, (a, b) in enumerate(zip(my_stars, their_stars, strict=True))

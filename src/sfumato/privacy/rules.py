@@ -375,7 +375,7 @@ def enough(rules: Rules, counts: Array) -> bool:
     return bool(only and counts[rules.people] >= rules.persons)
 
 
-@compiled
+@without_numba
 def held(chosen: Array, weights: Array, sensitive: Array, rules: Rules) -> Array:
     """What some entries together hold, laid out as rules count it."""
     counts = np.zeros(rules.offsets[-1], np.int64)
@@ -453,7 +453,9 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
 
 
 @bare
-def sides_hold(sides: Array, weights: Array, sensitive: Array, rules: Rules, counts: Array) -> bool:
+def sides_hold(
+    sides: Array, weights: Array, sensitive: Array, rules: Rules, counts: Array, first: int = 0
+) -> bool:
     """Whether the two parts of a group satisfy all rules but k: entries go to side 0 or 1.
 
     Looks at the entries and never at all values there are, of which a group holds few. It needs
@@ -463,12 +465,14 @@ def sides_hold(sides: Array, weights: Array, sensitive: Array, rules: Rules, cou
     ----------
     sensitive
         Where the values of each entry are counted, one line a column.
+    first
+        The group's first entry there.
     """
     for r in range(rules.kinds.shape[0]):
         kind, j = rules.kinds[r], rules.columns[r]
         value, extra = rules.values[r], rules.extras[r]
         start, stop = rules.offsets[j], rules.offsets[j + 1]
-        codes = sensitive[j]
+        codes = sensitive[j, first : first + sides.shape[0]]
         known = stop - rules.missing[j]
         if kind == DISTINCT:
             good = _both_distinct(sides, codes, known, value, rules.bins, extra > 0, counts)
@@ -563,8 +567,11 @@ def _both_even(
         elif kind == ENTROPY:
             if size == 0 or math.log(size) - spread[side] / size < value - TOLERANCE:
                 return False
-        elif not largest[side] < extra * (size - top[side].sum()):
-            return False
+        else:
+            for at in range(ranked):
+                size -= top[side, at]
+            if not largest[side] < extra * size:
+                return False
     return True
 
 

@@ -147,7 +147,7 @@ def _target(problem: Problem) -> tuple[np.ndarray[Any, Any], int] | None:
 
 _FEWEST_MARKS = 1 << 20
 _NOWHERE = np.zeros(0, np.int64)
-_UNCOMPILED = 2e-4  # seconds that cutting takes at most for an entry where it is not compiled
+_UNCOMPILED = 1.2e-4  # seconds that cutting takes about for an entry where it is not compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,10 +315,12 @@ def _part(side: Array, array: Array) -> None:
 def _cut_each(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
     """Cut blocks into groups, those of more than `least` entries; several blocks at a time."""
     runs = runs_of_blocks(starts, workers)
-    ends = each(
-        lambda run: _cut_blocks(run, least, *given, _NOWHERE), runs, int(starts[-1]), workers
-    )
-    return np.concatenate(ends, axis=1)
+
+    def cut_run(run: Array) -> Array:
+        ends, groups = _cut_blocks(run, least, *given, _NOWHERE)
+        return np.asarray(ends)[:, :groups]
+
+    return np.concatenate(each(cut_run, runs, int(starts[-1]), workers), axis=1)
 
 
 def runs_of_blocks(starts: Array, threads: int | None, work: int = 1) -> list[Array]:
@@ -600,9 +602,11 @@ def _gain(column, weights, target, cut, classes):  # type: ignore[no-untyped-def
             left[target[i]] += weights[i]
         else:
             right[target[i]] += weights[i]
-    lefts, rights = left.sum(), right.sum()
-    total = lefts + rights
-    before = _entropy(left + right, total)
+    lefts, rights = _total(left), _total(right)
+    both, total = np.zeros(classes, np.int64), lefts + rights
+    for value in range(classes):
+        both[value] = left[value] + right[value]
+    before = _entropy(both, total)
     if before <= 0.0:
         return 0.0
     after = (lefts * _entropy(left, lefts) + rights * _entropy(right, rights)) / total
@@ -680,6 +684,19 @@ def _parts_hold(column, weights, sensitive, begin, cut, extra, rules, counts):  
 
 
 @compiled
+def _place(positions, position):  # type: ignore[no-untyped-def]
+    """Where a position is among ascending ones."""
+    low, high = 0, positions.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if positions[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
 def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends, cuts):  # type: ignore[no-untyped-def]
     """Persons to the left and to the right of every cut, in the order of the runs.
 
@@ -700,7 +717,9 @@ def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends,
             else:
                 ends[0, mark - base] = min(ends[0, mark - base], column[i])
                 ends[1, mark - base] = max(ends[1, mark - base], column[i])
-    cuts[:, :found] = 0
+    for side in range(2):
+        for run in range(found):
+            cuts[side, run] = 0
     clear(rules, counts)
     now = counts[rules.people + 1] + 1
     positions = runs[0, :found]
@@ -713,8 +732,8 @@ def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends,
             if counts[mark] != now:
                 counts[mark] = now
                 persons += 1
-                cuts[0, np.searchsorted(positions, ends[0, mark - base])] += 1
-                cuts[1, np.searchsorted(positions, ends[1, mark - base])] += 1
+                cuts[0, _place(positions, ends[0, mark - base])] += 1
+                cuts[1, _place(positions, ends[1, mark - base])] += 1
     begun, ended = 0, 0
     for run in range(found):
         begun += cuts[0, run]
@@ -753,7 +772,7 @@ def _move(column, goes_left, spare):  # type: ignore[no-untyped-def]
         column[front + i] = spare[i]
 
 
-@compiled(most=1 << 18, patience=2.5)
+@compiled(most=1 << 18, patience=0.5, direct=1 << 22)
 def _cut_blocks(  # type: ignore[no-untyped-def]
     starts,
     least,
@@ -774,7 +793,8 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
 ):
     """Cut every block until no cut is allowed.
 
-    Returns where groups end, in the moved order, and below that their rows. `starts` are the
+    Returns where groups end, in the moved order, and below that their rows, with more room than is
+    used, and the number of groups. `starts` are the
     blocks' first entries and the end; groups of at most `least` entries are left for another time.
     `table` has one row a column; `sets` says which columns show the values that a group holds, not
     the range they span; `mix` the weights of spread, priority and gain in the score of an axis
@@ -801,13 +821,11 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     met = np.zeros((2, known if rules.people >= 0 else 0), np.int64)
     goes_left = np.empty(entries, np.uint8)
     few = by_entries(rules)
-    spares = (
-        np.empty(entries, table.dtype),
-        np.empty(entries, weights.dtype),
-        np.empty(entries, index.dtype),
-        np.empty(entries if target.shape[0] else 0, target.dtype),
-        np.empty(entries if sensitive.shape[0] else 0, sensitive.dtype),
-    )
+    spare_codes = np.empty(entries, table.dtype)
+    spare_rows = np.empty(entries, weights.dtype)
+    spare_index = np.empty(entries, index.dtype)
+    spare_target = np.empty(entries if target.shape[0] else 0, target.dtype)
+    spare_values = np.empty(entries if sensitive.shape[0] else 0, sensitive.dtype)
     low = np.zeros(columns, np.int64)
     high = np.zeros(columns, np.int64)
     score = np.zeros(columns, np.float64)
@@ -850,7 +868,10 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                         score[c] += mix[2] * _gain(column, own, target[begin:end], at, classes)
                     score[c] /= mixed
                 for _ in range(columns):
-                    axis = int(np.argmax(score))
+                    axis = 0
+                    for c in range(1, columns):
+                        if score[c] > score[axis]:
+                            axis = c
                     if score[axis] < 0.0:
                         break
                     score[axis] = -1.0
@@ -866,7 +887,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                     if few and rules.kinds.shape[0]:
                         side = goes_left[: end - begin]
                         _sides(column, at, extra, side)
-                        if not sides_hold(side, own, sensitive[:, begin:end], rules, counts):
+                        if not sides_hold(side, own, sensitive, rules, counts, begin):
                             continue
                     elif not few and not _parts_hold(
                         column, own, sensitive, begin, at, extra, rules, counts
@@ -886,7 +907,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                     break
             if where.shape[0]:
                 where[0], where[1], where[2] = chosen, cut, extra
-                return ends[:, :groups]
+                return ends, groups
             if chosen < 0:
                 ends[0, groups], ends[1, groups] = end, total
                 groups += 1
@@ -895,18 +916,18 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
             middle = begin + _sides(table[chosen, begin:end], cut, extra, side)
             for c in range(columns):
                 if low[c] < high[c]:
-                    _move(table[c, begin:end], side, spares[0])
+                    _move(table[c, begin:end], side, spare_codes)
             if rows > entries:  # else all weigh the same
-                _move(own, side, spares[1])
-            _move(index[begin:end], side, spares[2])
+                _move(own, side, spare_rows)
+            _move(index[begin:end], side, spare_index)
             if target.shape[0]:
-                _move(target[begin:end], side, spares[3])
+                _move(target[begin:end], side, spare_target)
             for s in range(sensitive.shape[0]):
-                _move(sensitive[s, begin:end], side, spares[4])
+                _move(sensitive[s, begin:end], side, spare_values)
             stack[depth, 0], stack[depth, 1] = middle, end
             stack[depth + 1, 0], stack[depth + 1, 1] = begin, middle
             depth += 2
-    return ends[:, :groups]
+    return ends, groups
 
 
 @compiled(most=1 << 18)
