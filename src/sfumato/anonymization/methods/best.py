@@ -79,7 +79,8 @@ SEEDS = 1_000
 """Seeds between those of two runs; a round takes the next one."""
 RUNS, FEW_CLASSES, RUN_PIECES = 12, 64, 8_000
 """Where there is room for few classes only, one search ends far from another. So several begin at
-the start, and the best is kept: at most so many, and together of so many pieces."""
+the start, and the best is kept: at most so many, and together of so many pieces. Twice as many
+where they begin at several starts."""
 QUICKLY_PROVEN = 400
 """Nodes of a lattice up to which a start is compared with what rows lose at least by themselves:
 that takes a fraction of a round."""
@@ -218,7 +219,7 @@ def _improved(
         begun, runs = problem.budget.elapsed, 1 if rounds else _runs(problem, search)
         names = [start, *(name for name in near if name != start)] if runs > 1 else [start]
         several = [search, *(starts[name][1] for name in names[1:])]
-        runs *= len(several)
+        runs = max(runs * min(len(several), 2), len(several))
         which, search, lost = _best_of(several, problem.seed + rounds, passes, runs)
         start, after = names[which], lost / _cells(problem)
         pace = (problem.budget.elapsed - begun) / (passes * runs)
