@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numba
@@ -479,9 +480,48 @@ def test_walks_take_classes_that_hold_and_leave_who_has_no_company(rules, second
         left = np.bincount(ill[groups < 0], rows[groups < 0], len(everybody))
         if "t" not in rules:  # all of them look alike at the top
             assert left.sum() < 6 or (left > 0).sum() < rules.get("l", 1)
-    found = solve(problem)  # with a time limit they are one of the starts, placed
-    assert found.details["starts"]["walk"] <= 1.0
+    half = np.where(groups % 2 == 0, groups, -1)  # a walk that goes on with who is left
+    more = walks.groups(6.0, seconds, np.ones(3), half)
+    assert (more[half >= 0] == half[half >= 0]).all()
+    assert more[half < 0].max() > half.max()
+    for group in range(half.max() + 1, more.max() + 1):
+        held = np.bincount(ill[more == group], rows[more == group], len(everybody))
+        assert held.sum() >= 6
+        assert (held > 0).sum() >= rules.get("l", 1)
+        assert abs(held / held.sum() - everybody).sum() / 2 <= rules.get("t", 1) + 1e-9
+    found = solve(problem)  # with a time limit whole nodes are one of the starts, placed
+    assert found.details["starts"]["nodes"] <= 1.0
     assert (found.groups >= 0).all()
+
+
+def test_whole_nodes_are_left_where_time_is_over_and_a_walk_takes_the_rest(monkeypatch):
+    table = crowd(np.random.default_rng(3), 600)
+    asked = {"qi": table.column_names[:3], "k": 6, "method": "best", "hierarchies": TREES}
+    opened = sf.table(table)
+    problem = prepare(opened, Request.of(asked).opened(opened), Budget(seconds=1e9))
+    blocks, descend = allowed_blocks(problem), lattice._descend
+    whole = lattice.node_groups(problem, blocks)
+    monkeypatch.setattr(lattice, "BRIEF_WORK", 1)
+    for visits in (0, 1, 5):
+        stopped = replace(problem, budget=Budget(seconds=1e9))
+        made = []
+
+        def visit(*given, budget=stopped.budget, made=made, most=visits):
+            made.append(len(given[2]))
+            if sum(made) >= most:
+                budget.end()
+            return descend(*given)
+
+        monkeypatch.setattr(lattice, "_descend", visit)
+        if not visits:
+            stopped.budget.end()
+        groups = lattice.node_groups(stopped, blocks)
+        assert sum(made) == visits
+        assert (groups < 0).sum() >= (whole < 0).sum()
+        monkeypatch.setattr(lattice, "_descend", descend)
+        rest = lattice.Walks(problem, blocks).groups(6.0, 1e9, np.ones(3), groups)
+        assert (rest[groups >= 0] == groups[groups >= 0]).all()
+        assert problem.counts[rest < 0].sum() < 6
 
 
 @pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}])

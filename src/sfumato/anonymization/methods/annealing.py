@@ -222,10 +222,13 @@ class _Part:
             )
             self.rules = recounted(self.rules, self.totals - gone)
         k = search.problem.rules.k
-        wish = min(8 * k, NEIGHBOURS[brief]) if k <= FEW else REACH // (1 + brief)
+        # large classes find who they cover by themselves
+        wish = min(8 * k, NEIGHBOURS[brief]) if k <= FEW else (0 if brief else REACH)
         table = search.table[entries]
-        close = coarse_partition(search.problem, blocks, NEAR[brief], seed)
-        near = search.nearby.get(asked := (close.order.tobytes(), close.starts.tobytes(), wish))
+        near: Array | None = np.empty((len(entries), 0), dtype=np.int32)
+        if wish:
+            close = coarse_partition(search.problem, blocks, NEAR[brief], seed)
+            near = search.nearby.get(asked := (close.order.tobytes(), close.starts.tobytes(), wish))
         if near is None:
             near = np.full((len(entries), wish), -1, dtype=np.int32)
             nearest_entries(table, number[close.order], close.starts, *search.prices, near)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -46,6 +46,7 @@ from sfumato.anonymization.methods.lattice import (
     Walks,
     covering_groups,
     level_groups,
+    node_groups,
     placed,
 )
 from sfumato.anonymization.methods.mondrian import cut_groups
@@ -99,31 +100,33 @@ time limit for all of it."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
-BEGINNING, PASSING = (0.004, 4e-6), 3e-5
-"""Seconds, and seconds a piece, below which no search begins: it would end before it gained. And
-seconds a piece that a pass takes at most, about."""
+BEGINNING, PASSING = ((0.004, 4e-6), (0.002, 1e-6)), 3e-5
+"""Seconds, and seconds a piece, below which no search begins: it would end before it gained; and
+where groups are large, which need not look who is near. And seconds a piece that a pass takes at
+most, about."""
 PLACING = (1.2e-8, 2.2e-8)
 """Seconds, about, to see what an entry that is left over would lose on a column of a class; where
 classes are compared with all rows."""
-CUTTING = 1e-6
-"""Seconds a row that must be left for Mondrian, which takes less, where there is a start."""
-WALKED, WALKS = 500, 8
-"""A walk through the lattice takes at least one row in so many in each step; and how many walks
-there are where a search can follow, …"""
-SEARCHED, WALKING = (3, 4), (0.85, 0.7, 0.4, 0.25)
-"""… namely where there is so many times as long as it takes to begin one, and more where classes
-are compared with all rows; and shares of the time left for walks: where no search can follow, where
-many rows are to be placed after that, where a brief one can, and a whole one."""
+CUTTING = (1e-6, 1e-5)
+"""Seconds a row that must be left for Mondrian, which takes less, where there is a start; and where
+all columns have trees, in which it seldom loses least."""
+WALKED, WALKS, WALKING = 500, 8, 0.7
+"""A walk through the lattice takes at least one row in so many in each step; how many walks there
+are at most; and share of the time left for one."""
+VISITING, SEARCHED = 0.8, (1, 2)
+"""Share of the time left for whole nodes; and how many times as long as it takes to begin a search
+there must be that it is worth more than other nodes, and where classes are compared with all rows.
+"""
 VARIED = 0.1
-"""By how much walks differ in what they find dear (standard deviation of its logarithm)."""
-DESCENDING = (48, 16)
-"""How many times as long as a walk there must be time for that lattice-descending recoding is worth
-it, where groups are small and where they are large: it takes about 16 times as long."""
+"""By how much ways differ in what they find dear (standard deviation of its logarithm)."""
+DESCENDING = (16, 4)
+"""How many times as long as visiting nodes there must be time for that lattice-descending recoding
+is worth it, where groups are small and where they are large."""
 PARTING = 20
 """A group that fails when rows are left out loses one piece in so many at a time."""
-VISITED, VISITING = 1 << 23, 1e-8
+VISITED = 1 << 23
 """Entries times nodes of a lattice up to which all of them are visited for one more start, where
-rows may be left out; where groups are large, as many as there is time for. And seconds for each."""
+rows may be left out; where groups are large, they are however many there are."""
 TRIED = 8
 """Passes after which searches from two starts are compared."""
 CLUSTERED = 8_000
@@ -242,14 +245,15 @@ def _improved(
 def _too_late(problem: Problem, search: Search) -> bool:
     """Whether there is no time left in which a search could gain anything."""
     budget = problem.budget
-    if not budget.spent() and budget.remaining < _beginning(len(search.entry)):
+    if not budget.spent() and budget.remaining < _beginning(problem, len(search.entry)):
         budget.stopped_by = "time"
     return budget.spent()
 
 
-def _beginning(pieces: int) -> float:
+def _beginning(problem: Problem, pieces: int) -> float:
     """Seconds that a search needs before it gains."""
-    return BEGINNING[0] + BEGINNING[1] * pieces
+    once, each_piece = BEGINNING[problem.rules.k > FEW]
+    return once + each_piece * pieces
 
 
 def _near(problem: Problem, starts: dict[str, tuple[float, Search]]) -> list[str]:
@@ -382,9 +386,10 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
         return "there are too few rows for two classes"
     if (rounds and problem.budget.seconds is None) or _unbounded(problem) is not None:
         return None
-    lattice = _Lattice.of(problem, blocks.order, _loss(problem))
-    if lattice.work > PROVEN or (not rounds and lattice.size > QUICKLY_PROVEN):
+    nodes = math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
+    if nodes > (PROVEN // max(len(blocks.order), 1) if rounds else QUICKLY_PROVEN):
         return None
+    lattice = _Lattice.of(problem, blocks.order, _loss(problem))
     known = loss * _cells(problem)
     brief = replace(problem, budget=problem.budget.part(PROVING))
     if rounds:
@@ -510,15 +515,17 @@ def _groupings(
 
     found: list[str] = []
     slow, large = 0.0, len(blocks.order) >= SHARED
-    crowded = problem.rules.k > FEW
-    if (crowded or budget.seconds is not None) and not large and Walks.possible(problem):
-        covered, slow = _walked(plain, blocks, loss)
-        yield from leaving("walk", covered)
+    crowded, limited = problem.rules.k > FEW, budget.seconds is not None
+    trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
+    if (crowded or limited) and not large and Walks.possible(problem):
+        name = "nodes" if limited else "walk"
+        covered, slow = (_visited if limited else _walked)(plain, blocks, loss)
+        yield from leaving(name, covered)
         if compares(problem.rules):  # where placing takes longest
             yield "mondrian", _cut(plain, blocks)
-        yield from everybody("walk", covered)
+        yield from everybody(name, covered)
     if large or slow:
-        hurried = found and budget.remaining < CUTTING * problem.rows
+        hurried = found and budget.remaining < CUTTING[trees] * problem.rows
         if not (hurried or (slow and compares(problem.rules))):
             yield "mondrian", _cut(plain, blocks)
         if budget.remaining < DESCENDING[crowded] * slow or budget.spent():
@@ -531,49 +538,72 @@ def _groupings(
         yield from everybody("lattice", covered)
     nodes = math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
     visited = min(nodes * len(covered), MOST_VISITED)
-    wanted = crowded or (most and visited <= VISITED and budget.seconds is None)
-    if wanted and good and not large and VISITING * visited < PROVING * budget.remaining:
-        covered = covering_groups(plain, blocks, whole=True)
+    wanted = not limited and (crowded or (most and visited <= VISITED))
+    if wanted and good and not large:
+        covered = node_groups(plain, blocks)
         yield from leaving("nodes", covered)
         yield from everybody("nodes", covered)
     if not (large or slow or (good and "lattice" in found and budget.spent())):
         yield "mondrian", _cut(plain, blocks)
-    trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
     if not (trees or CLUSTERED < len(blocks.order) <= EXACT or budget.spent()):
         budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
 
 
 def _walked(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
-    """The best of several walks through the lattice, and how long the first took.
+    """The best of several walks through the lattice, and how long the first took."""
+    walks = Walks(problem, blocks)
+    finest = max(problem.rows / WALKED, float(problem.rules.k))
+    return _best_way(problem, loss, lambda fine, charges: walks.groups(fine * finest, 1e9, charges))
 
-    It takes as few rows in a step as there is time for. Further ones differ a little from the best.
-    Where there is no time for a search, they take all of it.
+
+def _visited(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
+    """Groups at whole nodes of the lattice, and how long they took.
+
+    Those that are not found in time are those of a walk. Where there is time for more of them, but
+    not for a search, they are the best of several.
     """
-    budget, rows, best = problem.budget, problem.rows, math.inf
+    walks, k = Walks(problem, blocks), float(problem.rules.k)
+
+    def groups(_: float, charges: Array) -> Array:
+        brief = replace(problem, budget=problem.budget.part(VISITING))
+        found = node_groups(brief, blocks, charges)
+        if brief.budget.stopped_by is None:
+            return found
+        return walks.groups(k, WALKING * problem.budget.remaining, charges, found)
+
+    return _best_way(problem, loss, groups)
+
+
+def _best_way(
+    problem: Problem, loss: str, groups: Callable[[float, Array], Array]
+) -> tuple[Array, float]:
+    """The best of several ways through the lattice, and how long the first took.
+
+    Further ones differ a little from the best. There are no more where a search can follow.
+    """
+    budget, best, most = problem.budget, math.inf, WALKS
     random = np.random.default_rng(problem.seed)
-    begun, walks = budget.elapsed, Walks(problem, blocks)
-    compared = compares(problem.rules)
-    share, most = WALKING[compared], math.inf
-    if budget.remaining > SEARCHED[compared] * _beginning(rows):
-        share, most = WALKING[2 + (budget.remaining > PASSING * PASSES * rows)], WALKS
-    until = begun + share * budget.remaining
-    finest, charges = max(rows / WALKED, float(problem.rules.k)), np.ones(len(problem.qi))
-    prices, first, way = prices_of(problem, loss), 0.0, (finest, charges)
-    while best == math.inf or (most > 0 and budget.elapsed + first < until and not budget.spent()):
+    prices, first, way = prices_of(problem, loss), 0.0, (1.0, np.ones(len(problem.qi)))
+    table = positions_of(problem)
+    while most > 0:
         budget.progress("walking through the lattice")
         before = budget.elapsed
-        groups = walks.groups(way[0], min(until, 1e9) - before, way[1])
-        kept = np.flatnonzero(groups >= 0)
-        given = (walks.lattice.table, kept, problem.counts[kept], groups[kept])
-        lost = total_loss(*prices, *given, int(groups.max(initial=-1)) + 1) / _cells(problem)
-        lost += 1 - problem.counts[kept].sum() / rows
+        found = groups(*way)
+        kept = np.flatnonzero(found >= 0)
+        given = (table, kept, problem.counts[kept], found[kept])
+        lost = total_loss(*prices, *given, int(found.max(initial=-1)) + 1) / _cells(problem)
+        lost += 1 - problem.counts[kept].sum() / problem.rows
         if lost < best:
-            best, found, chosen = lost, groups, way
+            best, answer, chosen = lost, found, way
         first, most = first or budget.elapsed - before, most - 1
-        varied = chosen[1] * np.exp(VARIED * random.normal(size=len(charges)))
+        if budget.seconds is not None:
+            searching = SEARCHED[compares(problem.rules)] * _beginning(problem, problem.rows)
+            if budget.remaining < 2 * first or budget.remaining > searching:
+                break
+        varied = chosen[1] * np.exp(VARIED * random.normal(size=len(problem.qi)))
         way = chosen[0] * 2 ** random.normal(), varied
-    return found, first
+    return answer, first
 
 
 def _cut(problem: Problem, blocks: Blocks) -> Array:

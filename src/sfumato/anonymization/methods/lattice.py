@@ -16,7 +16,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -50,7 +51,15 @@ from sfumato.privacy.rules import (
     take_in,
 )
 
-__all__ = ["Walks", "covering_groups", "level_groups", "nodes_by_loss", "placed", "solve"]
+__all__ = [
+    "Walks",
+    "covering_groups",
+    "level_groups",
+    "node_groups",
+    "nodes_by_loss",
+    "placed",
+    "solve",
+]
 
 MOST_NODES = 20_000
 """Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
@@ -65,8 +74,12 @@ LOOKED_AHEAD, LEAST_LOOK = 1 << 20, 64
 worth it."""
 UNHELPFUL = 3
 """Passes in which nobody looks after more than half of the visits were worth it."""
-WORK = 1_000_000
-"""Entries looked at, summed over nodes, before somebody asks whether there is time left."""
+FRUITFUL, WINDOW = 4, 256
+"""Where whole nodes are visited: visits for each class that is made up to which nobody looks, and
+how many are looked at together then."""
+WORK, BRIEF_WORK = 1_000_000, 100_000
+"""Entries looked at, summed over nodes, before somebody asks whether there is time left; and where
+whole nodes are visited."""
 TOGETHER = 1 << 18
 """Entries, of all choices of levels together, up to which numpy looks ahead at once."""
 SHARED = 1 << 17
@@ -94,24 +107,10 @@ def solve(problem: Problem) -> Solution:
     return grouped(problem, groups, stopped_by=problem.budget.stopped_by)
 
 
-def covering_groups(problem: Problem, blocks: Blocks, *, whole: bool = False) -> Array:
-    """Group of every entry that finds company in the end, -1 of the others.
-
-    `whole` nodes are visited once, in order of what the rows that are left would lose there, and
-    without a limit. Since each is visited once, there may be more of them.
-    """
-    random = np.random.default_rng(problem.seed)
-    most = MOST_NODES
-    if whole:
-        most = min(MOST_WHOLE, MOST_VISITED // max(len(blocks.order), 1))
-    levels, prices = _levels(problem, most)
-    nodes, limits = _visits(prices, random, most, whole=whole)
-    lattice = _lattice(problem, blocks, levels, prices, random)
-    groups = np.full(len(lattice.table), -1, dtype=np.int64)
-    rules = problem.rules._replace(k=_least_rows(problem.rules))
-    # whatever fails such rules fails them with fewer rows, too
-    once = bool(np.isin(rules.kinds, (DISTINCT, PERSONS)).all())
-    ahead = cache(lambda: _Ahead(lattice, levels, prices, rules.k, problem.budget))
+def covering_groups(problem: Problem, blocks: Blocks) -> Array:
+    """Group of every entry that finds company in the end, -1 of the others."""
+    visits = _Visits.of(problem, blocks, MOST_NODES, whole=False)
+    nodes, limits, once = visits.nodes, visits.limits, visits.once
     uncovered, group, blind = blocks.order.copy(), 0, 0
     if len(nodes) * len(uncovered) < LOOKED_AHEAD or limits[-1] == np.inf:
         blind = len(nodes)
@@ -120,41 +119,115 @@ def covering_groups(problem: Problem, blocks: Blocks, *, whole: bool = False) ->
         before = limits[begin - 1] - 2 * ROUNDING if begin and once else -np.inf
         turn, blind = np.arange(begin, end), blind - 1
         if blind < 0 and len(turn) >= LEAST_LOOK and 0 < len(uncovered) < SHARED:
-            promising = ahead().promising(uncovered, nodes[turn], before, limits[begin])
+            promising = visits.ahead.promising(uncovered, nodes[turn], before, limits[begin])
             blind = UNHELPFUL if 2 * promising.sum() > len(turn) else 0
             turn = turn[promising]
-        ordered = math.inf
         while len(turn) and len(uncovered):
             problem.budget.progress("descending the lattice", (end - len(turn)) / len(nodes))
-            if whole and len(uncovered) <= ORDERED * ordered:
-                ordered = len(uncovered)
-                lost = _lost_together(lattice, uncovered, prices)
-                turn = turn[np.argsort(_sums(nodes[turn], lost), kind="stable")]
             some = turn[: 1 + WORK // len(uncovered)]
             if problem.budget.spent():
                 rest = np.append(turn, np.arange(end, len(nodes)))
                 some = rest[np.unique(np.linspace(0, len(rest) - 1, HURRIED).astype(np.int64))]
-            given = (
-                lattice, uncovered, nodes[some], before, limits[some], rules, groups, group,
-            )  # fmt: skip
-            if len(uncovered) < SHARED:
-                group, left = _descend(*given)
-            else:
-                group, left = _descend_in_shares(*given, problem.budget.threads)
-            uncovered, turn = uncovered[:left], turn[len(some) :]
+            group, uncovered = visits.made(uncovered, some, before, group)
+            turn = turn[len(some) :]
             if problem.budget.stopped_by:
-                return groups
-    return groups
+                return visits.groups
+    return visits.groups
+
+
+def node_groups(problem: Problem, blocks: Blocks, charges: Array | None = None) -> Array:
+    """Group of every entry that finds company at whole nodes, -1 of the others.
+
+    Nodes are visited once, in order of what the rows that are left would lose there, and without a
+    limit, until time is over. Since each is visited once, there may be more of them. `charges` say
+    how dear it is to lose something on each column.
+    """
+    most = min(MOST_WHOLE, MOST_VISITED // max(len(blocks.order), 1))
+    visits = _Visits.of(problem, blocks, most, whole=True)
+    turn, uncovered, group = np.arange(len(visits.nodes)), blocks.order.copy(), 0
+    ordered, fruitful, seen = math.inf, True, 0
+    while len(turn) and len(uncovered) and not problem.budget.spent():
+        problem.budget.progress("visiting the lattice", 1 - len(turn) / len(visits.nodes))
+        if not seen and len(uncovered) <= ORDERED * ordered:
+            ordered = len(uncovered)
+            lost = _lost_together(visits.lattice, uncovered, visits.prices, charges)
+            turn = turn[np.argsort(_sums(visits.nodes[turn], lost), kind="stable")]
+        if not (seen or fruitful) and len(uncovered) < SHARED:
+            window, turn = turn[:WINDOW], turn[WINDOW:]
+            nodes = visits.nodes[window]
+            found = window[visits.ahead.promising(uncovered, nodes, -np.inf, np.inf)]
+            turn, seen = np.append(found, turn), len(found)
+            if not seen:
+                continue
+        some = turn[: min(1 + BRIEF_WORK // len(uncovered), seen or len(turn))]
+        made = group
+        group, uncovered = visits.made(uncovered, some, -np.inf, group)
+        turn, seen = turn[len(some) :], max(seen - len(some), 0)
+        fruitful = fruitful and FRUITFUL * (group - made) >= len(some)
+    return visits.groups
+
+
+@dataclass(frozen=True, eq=False)
+class _Visits:
+    """The nodes of a lattice, and the groups that are made there.
+
+    Attributes
+    ----------
+    nodes, limits, prices
+        The nodes in turn, up to which loss classes may be taken there, and what levels lose.
+    once
+        Whether what fails the rules fails them with fewer rows, too.
+    """
+
+    problem: Problem
+    nodes: Array
+    limits: Array
+    levels: list[list[Array]]
+    prices: list[list[Array]]
+    lattice: _Lattice
+    rules: Rules
+    groups: Array
+    once: bool
+
+    @classmethod
+    def of(cls, problem: Problem, blocks: Blocks, most: int, *, whole: bool) -> _Visits:
+        random = np.random.default_rng(problem.seed)
+        levels, prices = _levels(problem, most)
+        nodes, limits = _visits(prices, random, most, whole=whole)
+        lattice = _lattice(problem, blocks, levels, prices, random)
+        groups = np.full(len(lattice.table), -1, dtype=np.int64)
+        rules = problem.rules._replace(k=_least_rows(problem.rules))
+        once = bool(np.isin(rules.kinds, (DISTINCT, PERSONS)).all())
+        return cls(problem, nodes, limits, levels, prices, lattice, rules, groups, once)
+
+    @cached_property
+    def ahead(self) -> _Ahead:
+        """Who looks at nodes before they are visited."""
+        given = (self.lattice, self.levels, self.prices, self.rules.k)
+        return _Ahead(*given, self.problem.budget)
+
+    def made(self, uncovered: Array, turn: Array, before: float, group: int) -> tuple[int, Array]:
+        """Visit nodes in turn; the number of the next group, and who is still uncovered."""
+        given = (
+            self.lattice, uncovered, self.nodes[turn], before, self.limits[turn], self.rules,
+            self.groups, group,
+        )  # fmt: skip
+        if len(uncovered) < SHARED:
+            group, left = _descend(*given)
+        else:
+            group, left = _descend_in_shares(*given, self.problem.budget.threads)
+        return group, uncovered[:left]
 
 
 def _lost_together(
-    lattice: _Lattice, entries: Array, prices: list[list[Array]]
+    lattice: _Lattice, entries: Array, prices: list[list[Array]], charges: Array | None
 ) -> list[list[float]]:
     """What the rows of some entries lose together, on each level of each column."""
     rows = lattice.weights[entries]
     lost = []
     for axis, column in enumerate(prices):
         held = np.bincount(lattice.table[entries, axis], rows, len(column[0]))
+        held = held if charges is None else charges[axis] * held
         lost.append([float(held @ price) for price in column])
     return lost
 
@@ -442,9 +515,9 @@ class _Lattice(NamedTuple):
 class _Ahead:
     """Looks which nodes have classes of enough rows, before they are visited.
 
-    Levels are chosen column by column: entries that have too little company on some columns have
-    no more on all, and those that lose too much or too little on some may do so on all. So most
-    nodes are passed over together with many others.
+    Levels are chosen column by column, once for all nodes that share them: entries that have too
+    little company on some columns have no more on all, and those that lose too much or too little
+    on some may do so on all. So most nodes are passed over together with many others.
     """
 
     def __init__(
@@ -456,12 +529,9 @@ class _Ahead:
         budget: Budget,
     ) -> None:
         self.lattice, self.budget, self.k = lattice, budget, k
-        heights = np.array([len(column) for column in levels])
         # columns whose first step loses much come first
         steps = [-float(column[min(1, len(column) - 1)].mean()) for column in prices]
         self.order = np.argsort(steps, kind="stable")
-        self.heights = heights[self.order]
-        self.strides = np.append(np.cumprod(self.heights[:0:-1])[::-1], 1).astype(np.int64)
         named = [[np.unique(level, return_inverse=True)[1] for level in one] for one in levels]
         self.labels = np.concatenate([level for column in named for level in column])
         self.starts, self.looks = lattice.starts[self.order], np.ones_like(lattice.starts)
@@ -473,15 +543,6 @@ class _Ahead:
             [reduce(column) for column in prices]
             for reduce in (np.minimum.reduce, np.maximum.reduce)
         )
-        # what entries lose on a level at least and at most, and on all columns that follow
-        self.ends = np.zeros((2, len(levels) + 1, self.heights.max() + 1))
-        for at, axis in enumerate(self.order):
-            self.ends[0, at, : len(prices[axis])] = [price.min() for price in prices[axis]]
-            self.ends[1, at, : len(prices[axis])] = [price.max() for price in prices[axis]]
-        for at in range(len(levels) - 1, -1, -1):
-            axis = self.order[at]
-            self.ends[0, at, -1] = self.ends[0, at + 1, -1] + self.least[axis].min()
-            self.ends[1, at, -1] = self.ends[1, at + 1, -1] + self.most[axis].max()
 
     def _known(self, uncovered: Array) -> _Known:
         axes = self.order
@@ -493,7 +554,7 @@ class _Ahead:
         return _Known(table, self.lattice.weights[uncovered], rest)
 
     def promising(self, uncovered: Array, nodes: Array, before: float, limit: float) -> Array:
-        """Which of these nodes may have classes to take: all of them where looking takes longer.
+        """Which of these nodes may have classes to take: all that were not looked at in time.
 
         Parameters
         ----------
@@ -503,23 +564,26 @@ class _Ahead:
         many, axes = len(uncovered), self.order
         if len(self.entries.weights) != many:  # entries are taken away and never come back
             self.entries = self._known(uncovered)
+        turn = np.lexsort(nodes[:, axes[::-1]].T)
         state = _Looking(
-            alive=np.tile(np.arange(many, dtype=np.int32), (len(axes) + 1, 1)),
-            classes=np.zeros((len(axes) + 1, many), np.int64),
-            losses=np.zeros((len(axes) + 1, many)),
-            left=np.full((len(axes) + 1, 2), (many, 1)),
-            level=np.full(len(axes), -1),
-            depth=np.zeros(1, np.int64),
-            found=np.zeros(int(np.prod(self.heights)), dtype=np.bool_),
+            alive=np.tile(np.arange(many, dtype=np.int32), (len(axes), 1)),
+            classes=np.zeros((len(axes), many), np.int64),
+            losses=np.zeros((len(axes), many)),
+            left=np.full((len(axes), 2), (many, 1)),
+            level=np.zeros(len(axes), np.int64),
+            state=np.zeros(2, np.int64),
+            found=np.ones(len(nodes), dtype=np.bool_),
         )
-        window = (before, limit + ROUNDING)
+        sorted_nodes = np.ascontiguousarray(nodes[turn][:, axes])
         while not self.budget.spent():
             if _look_ahead(
                 *self.entries, self.starts, self.looks, self.labels, self.lattice.prices,
-                self.heights, self.strides, *window, self.k, WORK, self.ends, state,
+                sorted_nodes, before, limit + ROUNDING, self.k, WORK, state,
             ):  # fmt: skip
-                return state.found[nodes[:, axes] @ self.strides]
-        return np.ones(len(nodes), dtype=bool)
+                break
+        found = np.empty_like(state.found)
+        found[turn] = state.found
+        return found
 
 
 class _Known(NamedTuple):
@@ -540,8 +604,10 @@ class _Looking(NamedTuple):
         After so many columns: the entries that may be taken, who looks alike, and what each loses.
     left
         After so many columns: how many entries, and how many classes.
-    level, depth
-        The levels chosen so far, and of how many columns.
+    level
+        The levels chosen last, column by column.
+    state
+        The next node, and for how many columns what is said above is about the last.
     found
         The nodes with classes of enough rows.
     """
@@ -551,141 +617,138 @@ class _Looking(NamedTuple):
     losses: Array
     left: Array
     level: Array
-    depth: Array
+    state: Array
     found: Array
 
 
 def _few_look_ahead(
     table: Array, weights: Array, rest: Array, starts: Array, looks: Array, labels: Array,
-    prices: Array, heights: Array, strides: Array, low: float, high: float, k: int, work: int,
-    ends: Array, now: _Looking,
+    prices: Array, nodes: Array, low: float, high: float, k: int, work: int, now: _Looking,
 ) -> bool:  # fmt: skip
     """`_look_ahead` by numpy, to the end: many choices of levels at a time, column by column."""
+    heights, parents = nodes.max(axis=0) + 1, np.zeros(len(nodes), np.int64)
+    numbers, children = [], []
+    for column, height in enumerate(heights):
+        known = int(parents.max()) + 1
+        chosen, parents = np.unique(parents * height + nodes[:, column], return_inverse=True)
+        child = np.full((known, height), -1)
+        child[chosen // height, chosen % height] = np.arange(len(chosen))
+        numbers.append(parents)
+        children.append(child)
+    now.found[:] = False
     entry = np.arange(table.shape[1])
-    begun = (np.zeros(1, np.int64), entry, np.zeros(len(entry), np.int64), rest[0, -1])
-    waiting: list[tuple[int, tuple[Array, ...]]] = [(0, begun)]
+    nothing = np.zeros(len(entry), np.int64)
+    waiting: list[tuple[int, tuple[Array, ...]]] = [(0, (nothing, entry, nothing, rest[0, -1]))]
     while waiting:
-        column, (node, entry, classes, lost) = waiting.pop()
+        column, (parent, entry, classes, lost) = waiting.pop()
         found = []
         for level in range(heights[column]):
+            child = children[column][parent, level]
             at = starts[column, level] + table[column, entry]
             loss = lost + prices[at]
             least, most = rest[:, column + 1, entry] + loss
-            may = (least <= high) & (most > low)
-            values = looks[column, level]
-            cell, many = (classes * values + labels[at])[may], len(node) * values
-            cells = np.arange(many if many <= TOGETHER else 0)
-            if many > TOGETHER:
-                cells, cell = np.unique(cell, return_inverse=True)
-            enough = np.bincount(cell, weights[entry[may]], len(cells)) >= k
-            chosen = node[cells[enough] // values] + level * strides[column]
+            may = (child >= 0) & (least <= high) & (most > low)
+            cell = (classes * looks[column, level] + labels[at])[may]
+            _, cell = np.unique(cell, return_inverse=True)
+            enough = np.bincount(cell, weights[entry[may]]) >= k
             kept, number = enough[cell], np.cumsum(enough) - 1
-            found.append((chosen, entry[may][kept], number[cell[kept]], loss[may][kept]))
+            found.append((child[may][kept], entry[may][kept], number[cell[kept]], loss[may][kept]))
         if column + 1 == len(table):
-            now.found[np.concatenate([one[0] for one in found])] = True
+            taken = np.concatenate([one[0] for one in found])
+            now.found[np.isin(numbers[column], taken)] = True
         elif sum(len(one[1]) for one in found) > TOGETHER:
             waiting += [(column + 1, one) for one in found]
         else:
             before = 0
-            for chosen, _, names, _ in found:
+            for _, _, names, _ in found:
                 names += before
-                before += len(chosen)
+                before = int(names.max(initial=before - 1)) + 1
             waiting.append((column + 1, tuple(map(np.concatenate, zip(*found, strict=True)))))
     return True
 
 
-@compiled(most=1 << 17, patience=2.0, instead=_few_look_ahead)
+@compiled(most=1 << 17, instead=_few_look_ahead, direct=True)
 def _look_ahead(  # type: ignore[no-untyped-def]
-    table, weights, rest, starts, looks, labels, prices, heights, strides, low, high, k, work,
-    ends, now,
-):  # fmt: skip
-    """Go on through the nodes that have classes of k rows which lose more than `low`, up to `high`.
+    table, weights, rest, starts, looks, labels, prices, nodes, low, high, k, work, now
+):
+    """Say which nodes have classes of k rows that lose more than `low`, up to `high`.
 
-    Whether it came to the end; it goes past so many entries at most.
+    Nodes are sorted, so that those with the same first levels follow each other. Whether it came
+    to the end; it goes past so many entries at most.
     """
     columns, many = table.shape
     bits = 4
     while (1 << bits) < 2 * many:
         bits += 1
     mask = (1 << bits) - 1
-    owner, name, stamp = np.zeros(mask + 1, np.int64), np.zeros(mask + 1, np.int64), np.int64(0)
+    owner, name, stamp = np.zeros(mask + 1, np.int64), np.zeros(mask + 1, np.int64), 0
     turn = np.zeros(mask + 1, np.int64)
-    cell, sizes, renamed = (
-        np.empty(many, np.int64),
-        np.zeros(many, np.int64),
-        np.empty(many, np.int64),
-    )
+    cell, sizes = np.zeros(many, np.int64), np.zeros(many, np.int64)
+    renamed = np.zeros(many, np.int64)
     alive, classes, losses, left, level = now.alive, now.classes, now.losses, now.left, now.level
-    depth, lost = now.depth[0], np.zeros((2, columns + 1))
-    for z in range(depth):
-        lost[0, z + 1] = lost[0, z] + ends[0, z, level[z]]
-        lost[1, z + 1] = lost[1, z] + ends[1, z, level[z]]
-    while depth >= 0 and work > 0:
-        level[depth] += 1
-        if level[depth] == heights[depth]:
-            level[depth] = -1
-            depth -= 1
-            continue
-        lost[0, depth + 1] = lost[0, depth] + ends[0, depth, level[depth]]
-        lost[1, depth + 1] = lost[1, depth] + ends[1, depth, level[depth]]
-        if lost[0, depth + 1] + ends[0, depth + 1, -1] > high:
-            continue
-        if lost[1, depth + 1] + ends[1, depth + 1, -1] <= low:
-            continue
-        here, values, at = left[depth, 0], looks[depth, level[depth]], starts[depth, level[depth]]
-        direct, last = left[depth, 1] * values <= mask + 1, depth == columns - 1
-        work -= here
-        stamp += 1
-        kept, found, enough = 0, 0, False
-        for i in range(here):
-            entry = alive[depth, i]
-            position = table[depth, entry]
-            loss = losses[depth, i] + prices[at + position]
-            if loss + rest[0, depth + 1, entry] > high or loss + rest[1, depth + 1, entry] <= low:
-                continue
-            look = classes[depth, i] * values + labels[at + position]
-            place = look
-            if not direct:
-                mixed = np.uint64(look) * np.uint64(0x9E3779B97F4A7C15)
-                place = np.int64(mixed >> np.uint64(20)) & mask
-                while turn[place] == stamp and owner[place] != look:
-                    place = (place + 1) & mask
-            if turn[place] != stamp:
-                turn[place], owner[place], name[place] = stamp, look, found
-                sizes[found] = 0
-                found += 1
-            number = name[place]
-            sizes[number] += weights[entry]
-            enough = enough or sizes[number] >= k
-            if last and enough:
+    node, known, bounded = now.state[0], now.state[1], low > -np.inf or high < np.inf
+    while node < nodes.shape[0] and work > 0:
+        depth = 0
+        while depth < known and level[depth] == nodes[node, depth]:
+            depth += 1
+        known = depth
+        enough = depth == 0 or left[depth, 0] > 0
+        while enough and depth < columns:
+            level[depth] = nodes[node, depth]
+            here, last = left[depth, 0], depth == columns - 1
+            values, at = looks[depth, level[depth]], starts[depth, level[depth]]
+            direct = left[depth, 1] * values <= mask + 1
+            work -= here
+            stamp += 1
+            kept, found, enough = 0, 0, False
+            for i in range(here):
+                entry = alive[depth, i]
+                position = table[depth, entry]
+                loss = 0.0
+                if bounded:
+                    loss = losses[depth, i] + prices[at + position]
+                    lost = loss + rest[0, depth + 1, entry]
+                    if lost > high or loss + rest[1, depth + 1, entry] <= low:
+                        continue
+                look = classes[depth, i] * values + labels[at + position]
+                place = look
+                if not direct:
+                    mixed = np.uint64(look) * np.uint64(0x9E3779B97F4A7C15)
+                    place = np.int64(mixed >> np.uint64(20)) & mask
+                    while turn[place] == stamp and owner[place] != look:
+                        place = (place + 1) & mask
+                if turn[place] != stamp:
+                    turn[place], owner[place], name[place] = stamp, look, found
+                    sizes[found] = 0
+                    found += 1
+                number = name[place]
+                sizes[number] += weights[entry]
+                enough = enough or sizes[number] >= k
+                if last and enough:
+                    break
+                if not last:
+                    alive[depth + 1, kept], losses[depth + 1, kept] = entry, loss
+                    cell[kept] = number
+                    kept += 1
+            depth += 1
+            if last:
                 break
-            alive[depth + 1, kept], losses[depth + 1, kept], cell[kept] = entry, loss, number
-            kept += 1
-        if not enough:
-            continue
-        if last:
-            node = 0
-            for z in range(columns):
-                node += level[z] * strides[z]
-            now.found[node] = True
-            continue
-        after = 0
-        for c in range(found):
-            renamed[c] = after
-            after += sizes[c] >= k
-        left[depth + 1, 1], after = after, 0
-        for i in range(kept):
-            if sizes[cell[i]] >= k:
-                alive[depth + 1, after], losses[depth + 1, after] = (
-                    alive[depth + 1, i],
-                    losses[depth + 1, i],
-                )
-                classes[depth + 1, after] = renamed[cell[i]]
-                after += 1
-        left[depth + 1, 0] = after
-        depth += 1
-    now.depth[0] = depth
-    return depth < 0
+            after = 0
+            for c in range(found):
+                renamed[c] = after
+                after += sizes[c] >= k
+            left[depth, 1], after = after, 0
+            for i in range(kept if enough else 0):
+                if sizes[cell[i]] >= k:
+                    alive[depth, after] = alive[depth, i]
+                    losses[depth, after] = losses[depth, i]
+                    classes[depth, after] = renamed[cell[i]]
+                    after += 1
+            left[depth, 0], known = after, depth
+        now.found[node] = enough
+        node += 1
+    now.state[0], now.state[1] = node, known
+    return node == nodes.shape[0]
 
 
 def _descend_in_shares(
@@ -961,7 +1024,9 @@ class Walks:
         rules = problem.rules
         return rules.people < 0 and problem.entries.entries * int(rules.offsets[-1]) <= TALLIED
 
-    def groups(self, finest: float, seconds: float, charges: Array) -> Array:
+    def groups(
+        self, finest: float, seconds: float, charges: Array, begun: Array | None = None
+    ) -> Array:
         """Group of every entry that finds company, -1 of the others.
 
         Parameters
@@ -972,29 +1037,32 @@ class Walks:
             How long it may take, about; the less is left of that, the longer are its steps.
         charges
             How dear the walk finds it to lose something on each column.
+        begun
+            Groups that there are already.
         """
-        rows = int(self.problem.counts[self.order].sum())
-        groups = np.full(len(self.lattice.table), -1, dtype=np.int64)
+        groups = np.full(len(self.lattice.table), -1, np.int64) if begun is None else begun.copy()
+        left = self.order[groups[self.order] < 0]
+        rows = int(self.problem.counts[left].sum())
         prices = self.lattice.prices * np.repeat(charges, self.sizes)
         given = (
             self.lattice._replace(prices=prices), self.heights, self.floors * charges[:, None],
-            self.problem.rules, self._begun(),
+            self.problem.rules, self._begun(left, int(groups.max(initial=-1)) + 1),
         )  # fmt: skip
-        guessed = STEPPING * len(self.order) / max(seconds, ROUNDING)
-        least, begun = max(finest, rows * min(guessed, 1 / LEAST_STEPS)), Clock.now()
+        guessed = STEPPING * len(left) / max(seconds, ROUNDING)
+        least, start = max(finest, rows * min(guessed, 1 / LEAST_STEPS)), Clock.now()
         steps = FIRST_STEPS
         while rows:
             before = Clock.now()
             rows = _walk(*given, math.ceil(least), steps, groups)
             now = Clock.now()
-            step, rest = max(now - before, ROUNDING) / steps, begun + seconds - now
+            step, rest = max(now - before, ROUNDING) / steps, start + seconds - now
             # steps take more rows than they must, and less time the fewer are left
             least = max(finest, rows / max(4 * rest / step, LEAST_STEPS))
             steps = int(min(max(rest / step / LOOKS, FIRST_STEPS), 1000))
         return groups
 
-    def _begun(self) -> _Way:
-        many, axes = len(self.order), len(self.heights)
+    def _begun(self, left: Array, groups: int) -> _Way:
+        many, axes = len(left), len(self.heights)
         rules = self.problem.rules
         values = int(rules.offsets[-1]) if len(rules.kinds) else 0
 
@@ -1007,9 +1075,9 @@ class Walks:
             )
 
         return _Way(
-            left=self.order.copy(),
+            left=left,
             node=np.zeros(axes, np.int64),
-            state=np.array([many, 0, 1]),
+            state=np.array([many, groups, 1]),
             here=classes(),
             there=classes(),
             where=np.empty(many, np.int32),
