@@ -1,5 +1,5 @@
 """``python -m sfumato`` is the same as ``sfumato``."""
 
-from sfumato.cli import main
+from sfumato.cli import program
 
-main()
+program()
