@@ -279,7 +279,9 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
     workers = usable_threads(threads, entries)
     if workers > 1:
         starts = _cut_large(starts, workers, 2 * entries // (2 * workers + 1), given)
-        starts = np.append(0, _cut_each(starts, workers, entries // (32 * workers), given)[0])
+        for parts in (8, 32):  # few blocks are not cut far: the last one would be waited for
+            least = entries // (parts * workers)
+            starts = np.append(0, _cut_each(starts, workers, least, given)[0])
     return _cut_each(starts, workers, 0, given)
 
 
@@ -289,7 +291,7 @@ def _cut_large(starts: Array, workers: int, least: int, given: Sequence[Any]) ->
     Where a block is cut is found on one of them; what it holds is moved array by array.
     """
     table, weights, sensitive, target, _, index = given[:6]
-    moved = [*table, *sensitive, index, weights, *([target] if len(target) else [])]
+    moved = [index, weights, *([target] if len(target) else []), *table, *sensitive]  # wide first
     at = 0
     while at < len(starts) - 1:
         begin, end = starts[at : at + 2]
