@@ -321,10 +321,11 @@ class _Parts:
         """All numbers as ranks, one table for each part; the parts are given up on the way."""
         out = np.empty(sum(map(len, self.parts)), smallest_dtype(cardinality))
         at = 0
-        for i, part in enumerate(self.parts):
-            translate(part, ranks[i].astype(out.dtype), out[at : at + len(part)])
+        self.parts.reverse()
+        for rank in ranks:
+            part = self.parts.pop()
+            translate(part, rank.astype(out.dtype), out[at : at + len(part)])
             at += len(part)
-            self.parts[i] = part[:0]
         return out
 
 
