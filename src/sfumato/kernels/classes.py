@@ -204,6 +204,8 @@ def _max(groups, codes, most):  # type: ignore[no-untyped-def]
 
 def _numbers(groups: CodeArray) -> npt.NDArray[np.uint32]:
     """Group numbers and codes in the one width the loops are compiled for."""
+    if groups.dtype == np.int32:
+        groups = groups.view(np.uint32)
     return np.ascontiguousarray(groups, dtype=np.uint32)
 
 

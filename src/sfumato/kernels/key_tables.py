@@ -303,12 +303,12 @@ def unscatter(key):  # type: ignore[no-untyped-def]
 
 
 @always_compiled
-def _gather(marks, first, last, distinct, bases, keys):  # type: ignore[no-untyped-def]
+def _gather(marks, first, last, scattered, bases, keys):  # type: ignore[no-untyped-def]
     """Bring the scattered keys of some buckets together, and make them the keys again."""
     for bucket in range(first, last):
         begin, base = marks[bucket], bases[bucket]
         for i in range(bases[bucket + 1] - base):
-            keys[base + i] = unscatter(distinct[begin + i])
+            keys[base + i] = unscatter(scattered[begin + i])
 
 
 @always_compiled
@@ -371,10 +371,10 @@ def _grow(slots, numbers, bits):  # type: ignore[no-untyped-def]
 
 
 @always_compiled
-def _number(marks, first, last, bits, scattered, locals_, distinct, counts):  # type: ignore[no-untyped-def]
+def _number(marks, first, last, bits, scattered, locals_, counts):  # type: ignore[no-untyped-def]
     """Number the keys of each bucket in order of appearance, from 0 in every bucket.
 
-    Distinct keys go to the front of the bucket's own stretch of `distinct`.
+    Distinct keys go to the front of the bucket's own stretch of the keys.
     """
     slots = np.empty(_FEWEST_SLOTS, np.uint64)
     numbers = np.empty(_FEWEST_SLOTS, np.uint32)
@@ -391,7 +391,7 @@ def _number(marks, first, last, bits, scattered, locals_, distinct, counts):  # 
                     at = slot(slots, key, bits)
                 slots[at] = key
                 numbers[at] = found
-                distinct[begin + found] = key
+                scattered[begin + found] = key  # behind, or where it is
                 found += 1
             locals_[i] = numbers[at]
         counts[bucket] = found
@@ -513,20 +513,16 @@ def number_keys(
     scattered, entries, marks, bits = _buckets(columns, threads, with_entries=True)
     shares = _shares(marks, threads)
     locals_ = np.empty(columns.entries, np.uint32)
-    distinct = np.empty(columns.entries, np.uint64)
     counts = np.zeros(len(marks) - 1, np.int64)
-    together(
-        _number,
-        [(marks, *share, bits, scattered, locals_, distinct, counts) for share in shares],
-    )
+    together(_number, [(marks, *share, bits, scattered, locals_, counts) for share in shares])
     bases = np.concatenate([[0], np.cumsum(counts)])
     count = int(bases[-1])
     ranks = np.empty(0, np.uint32)
     if ordered:
         keys = np.empty(count, np.uint64)
-        together(_gather, [(marks, *share, distinct, bases, keys) for share in shares])
-        del scattered, distinct  # sorting takes as much
-        order = sorted_order(keys, columns.space, threads)
+        together(_gather, [(marks, *share, scattered, bases, keys) for share in shares])
+        del scattered  # sorting takes as much
+        order = sorted_order(keys, columns.space, threads, keep=False)
         ranks = np.empty(count, np.uint32)
         together(_rank, [(order, *part, ranks) for part in spans(count, threads)])
     ids = np.empty(columns.entries, np.uint32)

@@ -49,11 +49,12 @@ def _count_digits(keys, start, stop, shift, many):  # type: ignore[no-untyped-de
 
 @always_compiled
 def _sort_by_digit(keys, order, start, stop, shift, places, sorted_keys, sorted_order):  # type: ignore[no-untyped-def]
-    """One stable pass of a radix sort; numbers travel with their keys."""
+    """One stable pass of a radix sort; numbers travel with their keys, at first their places."""
+    first = len(order) == 0
     for i in range(start, stop):
         at = np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1))
         sorted_keys[places[at]] = keys[i]
-        sorted_order[places[at]] = order[i]
+        sorted_order[places[at]] = i if first else order[i]
         places[at] += 1
 
 
@@ -114,9 +115,11 @@ def _text_keys(data, offsets, texts, depth, keys):  # type: ignore[no-untyped-de
 
 
 def sorted_order(
-    keys: npt.NDArray[np.uint64], space: int, threads: int = 1
+    keys: npt.NDArray[np.uint64], space: int, threads: int = 1, *, keep: bool = True
 ) -> npt.NDArray[np.uint32]:
     """Numbers of the keys in ascending order of the keys, all of them below `space`; stable.
+
+    Unless the keys are to `keep` their order, they may lie anywhere afterwards.
 
     Examples
     --------
@@ -126,10 +129,10 @@ def sorted_order(
     """
     if len(keys) < _FEW:
         return np.argsort(keys, kind="stable").astype(np.uint32)
-    given, order = keys, np.arange(len(keys), dtype=np.uint32)
-    sorted_keys, sorted_ = np.empty_like(keys), np.empty_like(order)
+    given, order = keys, np.empty(0, np.uint32)
+    sorted_keys, sorted_ = np.empty_like(keys), np.empty(len(keys), np.uint32)
     parts = spans(len(keys), threads)
-    for bits in range(0, (space - 1).bit_length(), _DIGIT_BITS):
+    for bits in range(0, max(1, (space - 1).bit_length()), _DIGIT_BITS):
         shift = np.uint64(bits)
         many = np.zeros((len(parts), _DIGITS), np.int64)
         counting = zip(parts, many, strict=True)
@@ -143,8 +146,9 @@ def sorted_order(
                 for part, row in zip(parts, places, strict=True)
             ],
         )
-        keys, sorted_keys = sorted_keys, np.empty_like(keys) if keys is given else keys
-        order, sorted_ = sorted_, order
+        spare = np.empty_like(keys) if keep and keys is given else keys
+        keys, sorted_keys = sorted_keys, spare
+        order, sorted_ = sorted_, order if len(order) else np.empty_like(sorted_)
     return order
 
 
