@@ -110,13 +110,13 @@ classes are compared with all rows."""
 CUTTING = (1e-6, 1e-5)
 """Seconds a row that must be left for Mondrian, which takes less, where there is a start; and where
 all columns have trees, in which it seldom loses least."""
-WALKED, WALKS, WALKING = 500, 8, 0.7
-"""A walk through the lattice takes at least one row in so many in each step; how many walks there
-are at most; and share of the time left for one."""
-VISITING, SEARCHED = 0.8, (1, 2)
-"""Share of the time left for whole nodes; and how many times as long as it takes to begin a search
-there must be that it is worth more than other nodes, and where classes are compared with all rows.
-"""
+WALKED, WALKS = 500, 8
+"""A walk through the lattice takes at least one row in so many in each step; and how many walks
+there are at most."""
+VISITING, WALKING, SEARCHED = (0.8, 0.5), (0.7, 0.4), (1, 2)
+"""Shares of the time left for whole nodes, and for a walk after them; and how many times as long as
+it takes to begin a search there must be that it is worth more than other nodes. Each also where
+classes are compared with all rows: there they are made to hold once more."""
 VARIED = 0.1
 """By how much ways differ in what they find dear (standard deviation of its logarithm)."""
 DESCENDING = (16, 4)
@@ -530,6 +530,10 @@ def _groupings(
             yield "mondrian", _cut(plain, blocks)
         if budget.remaining < DESCENDING[crowded] * slow or budget.spent():
             return
+        if limited and crowded and slow:
+            covered = _walked(plain, blocks, loss)[0]
+            yield from leaving("walk", covered)
+            yield from everybody("walk", covered)
     brief = replace(plain, budget=budget.part(STARTING))
     covered = covering_groups(brief, blocks)
     good = brief.budget.stopped_by is None
@@ -563,14 +567,14 @@ def _visited(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]
     Those that are not found in time are those of a walk. Where there is time for more of them, but
     not for a search, they are the best of several.
     """
-    walks, k = Walks(problem, blocks), float(problem.rules.k)
+    walks, k, compared = Walks(problem, blocks), float(problem.rules.k), compares(problem.rules)
 
     def groups(_: float, charges: Array) -> Array:
-        brief = replace(problem, budget=problem.budget.part(VISITING))
+        brief = replace(problem, budget=problem.budget.part(VISITING[compared]))
         found = node_groups(brief, blocks, charges)
         if brief.budget.stopped_by is None:
             return found
-        return walks.groups(k, WALKING * problem.budget.remaining, charges, found)
+        return walks.groups(k, WALKING[compared] * problem.budget.remaining, charges, found)
 
     return _best_way(problem, loss, groups)
 
