@@ -117,8 +117,9 @@ VISITING, WALKING, SEARCHED = (0.8, 0.5), (0.7, 0.4), (1, 2)
 """Shares of the time left for whole nodes, and for a walk after them; and how many times as long as
 it takes to begin a search there must be that it is worth more than other nodes. Each also where
 classes are compared with all rows: there they are made to hold once more."""
-VARIED = 0.1
-"""By how much ways differ in what they find dear (standard deviation of its logarithm)."""
+VARIED, MORE = 0.1, 1.3
+"""By how much ways differ in what they find dear (standard deviation of its logarithm), and how
+many times as long as the first took there must be time for another."""
 DESCENDING = (16, 4)
 """How many times as long as visiting nodes there must be time for that lattice-descending recoding
 is worth it, where groups are small and where they are large."""
@@ -603,7 +604,7 @@ def _best_way(
         first, most = first or budget.elapsed - before, most - 1
         if budget.seconds is not None:
             searching = SEARCHED[compares(problem.rules)] * _beginning(problem, problem.rows)
-            if budget.remaining < 2 * first or budget.remaining > searching:
+            if budget.remaining < MORE * first or budget.remaining > searching:
                 break
         varied = chosen[1] * np.exp(VARIED * random.normal(size=len(problem.qi)))
         way = chosen[0] * 2 ** random.normal(), varied
