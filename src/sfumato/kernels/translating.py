@@ -16,6 +16,7 @@ import ctypes
 import hashlib
 import math
 import os
+import re
 import struct
 import sys
 import threading
@@ -61,6 +62,8 @@ _BACK = 24
 """Most numbers that are returned to Python; an array is told by where it lies and its sizes."""
 _HEADER = 160
 """Bytes before compiled code that say what it returns."""
+_SHORT, _LONG = 80, 300
+"""Lines below which a function is put in the place of calls, and where there is only one."""
 Kind = str | Array | Record | Several
 """One of the four kinds of numbers, or of what is made of them."""
 
@@ -233,6 +236,7 @@ class _Module:
             self._lines.append(f"!{at} = !{{!{at + 1}, !{at + 1}, i64 0}}")
             self._lines.append(f'!{at + 1} = !{{!"{name}", !1, i64 0}}')
         self._made: dict[Any, tuple[str, Kind | None] | None] = {}
+        self._sizes: dict[str, int] = {}
 
     def function(self, function: Any, kinds: tuple[Kind, ...]) -> tuple[str, Kind | None]:
         """The name of a function for such arguments, and the kind of what it returns."""
@@ -240,7 +244,9 @@ class _Module:
             self._made[function, kinds] = None
             name = f"{function.__name__}.{len(self._made)}"
             one = _Function(self, function, kinds)
-            self._lines += one.written(name)
+            written = one.written(name)
+            self._lines += written
+            self._sizes[name] = len(written)
             self._made[function, kinds] = name, one.returned
         found = self._made[function, kinds]
         if found is None:
@@ -281,14 +287,22 @@ class _Module:
         else:
             lines.append("call fastcc void @release(ptr %heap, ptr null)")
         way_in = ["define void @enter(ptr %given, ptr %back) {", *lines, "ret void", "}"]
-        return "\n".join([*self._lines, *way_in, _WAY_OUT]), " ".join(told)
+        return "\n".join([*self._lines, *way_in, _WAY_OUT, *self._attributes()]), " ".join(told)
+
+    def _attributes(self) -> Iterator[str]:
+        """What LLVM is told of each function: to put it in the place of calls, or not."""
+        named = Counter(re.findall(r"@([\w.]+)\(", "\n".join(self._lines)))
+        for name, lines in self._sizes.items():
+            within = lines < _SHORT or (lines < _LONG and named[name] == 2)  # its head, and a call
+            how = "alwaysinline nounwind" if within else "nounwind"
+            yield f"attributes #{name.rpartition('.')[2]} = {{ {how} }}"
 
 
 class _Function:
     """A function for arguments of some kinds.
 
-    It is written down again and again until the kinds of all variables are known: a variable that
-    is a whole number at first may turn out to be floating point further down.
+    It is written down again until the kinds of all variables are known: a variable that is a whole
+    number at first may turn out to be floating point further down.
     """
 
     returned: Kind | None = None
@@ -316,7 +330,8 @@ class _Function:
             one.id
             for line in self._node.body
             if isinstance(line, ast.Assign)
-            for one in ast.walk(line)
+            for target in line.targets
+            for one in ast.walk(target)
             if isinstance(one, ast.Name) and stored[one.id] == 1
         }
         given = self._given.keys()
@@ -324,9 +339,9 @@ class _Function:
 
     def written(self, name: str) -> list[str]:
         """Its lines."""
-        before: Any = None
-        while before != (self._kinds, self.returned, self.allocates):
-            before = dict(self._kinds), self.returned, self.allocates
+        self._again = True
+        while self._again:
+            self._again, allocated = False, self.allocates
             self._lines: list[str] = []
             self._room: list[str] = []
             self._slots: dict[str, list[str]] = {}
@@ -338,12 +353,14 @@ class _Function:
                 self._assign(argument, _Value(kind, own))
             self._block(self._node.body)
             self._return(None)
+            self._again |= self.allocates != allocated
         given = "".join(
             f", {part} %a.{argument}.{at}"
             for argument, kind in self._given.items()
             for at, part in enumerate(_parts(kind))
         )
-        head = f"define internal fastcc {self._back()} @{name}(ptr %heap{given}) nounwind {{"
+        number = name.rpartition(".")[2]  # that of what LLVM is told of it
+        head = f"define internal fastcc {self._back()} @{name}(ptr %heap{given}) #{number} {{"
         mark = ["%mark = load ptr, ptr %heap"] if self._gives_back else []
         return [head, *mark, *self._room, *self._lines, "}"]
 
@@ -385,7 +402,9 @@ class _Function:
         return self._slots[name]
 
     def _assign(self, name: str, value: _Value) -> None:
-        self._kinds[name] = kind = _known(_both(self._kinds.get(name), value.kind))
+        before = self._kinds.get(name)
+        self._kinds[name] = kind = _known(_both(before, value.kind))
+        self._again |= before not in (None, kind)
         value = self._as(value, kind)
         if name in self._once:
             self._values[name] = value
@@ -422,7 +441,8 @@ class _Function:
         if value is None:
             self._lines.append("ret void" if self.returned is None else "unreachable")
             return
-        self.returned = _known(_both(self.returned, value.kind))
+        before, self.returned = self.returned, _known(_both(self.returned, value.kind))
+        self._again |= before not in (None, self.returned)
         value, back = self._as(value, self.returned), self._back()
         made = value.one
         if len(value.parts) > 1:
@@ -522,9 +542,11 @@ class _Function:
         self._go_to(top)
         self._here(top)
         at = self._variable(own)
-        below, above = (self._new(f"icmp {how} i64 {at.one}, {stop.one}") for how in ("slt", "sgt"))
-        up = self._new(f"icmp sgt i64 {step.one}, 0")
-        more = self._new(f"select i1 {up}, i1 {below}, i1 {above}")
+        more = self._new(f"icmp slt i64 {at.one}, {stop.one}")
+        if not step.literal or step.one.startswith("-"):
+            above = self._new(f"icmp sgt i64 {at.one}, {stop.one}")
+            up = self._new(f"icmp sgt i64 {step.one}, 0")
+            more = self._new(f"select i1 {up}, i1 {more}, i1 {above}")
         self._lines.append(f"br i1 {more}, label %{inside}, label %{end}")
         self._here(inside)
         yield at, following, end
@@ -1089,12 +1111,16 @@ def _compiled(text: str, returned: str) -> bytes:
     try:
         machine = _machine()
         module = binding.parse_assembly(text)
-        options = binding.create_pipeline_tuning_options(speed_level=1)
-        options.inlining_threshold = 0  # more of each takes twice as long, and gains nothing
-        options.loop_vectorization = options.slp_vectorization = False
-        options.loop_interleaving = options.loop_unrolling = False
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+        # all that LLVM does of itself takes up to three times as long, and gains nothing
+        none, some = (
+            binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(level))
+            for level in (0, 1)
+        )
+        none.getModulePassManager().run(module, none)  # what is said of calls, and no more
+        simplifying = some.getFunctionPassManager()
+        for function in module.functions:
+            if not function.is_declaration:
+                simplifying.run(function, some)
         return returned.ljust(_HEADER).encode() + bytes(machine.emit_object(module))
     except (AttributeError, OSError, RuntimeError) as error:
         raise UntranslatableError("another LLVM than this was tried with") from error
