@@ -261,6 +261,7 @@ class _Grid:
 
     def __init__(self, contributions: list[Floats]) -> None:
         self.contributions = contributions
+        self._spans = [_span(part) for part in contributions]
         self._levels: dict[tuple[int, ...], tuple[Levels, Floats, list[Ints]]] = {}
 
     def levels(self, order: list[int]) -> tuple[Levels, Floats, list[Ints]]:
@@ -273,7 +274,7 @@ class _Grid:
 
     def _sorted(self, order: list[int]) -> tuple[Levels, Floats, list[Ints]]:
         size = self.contributions[0].shape[1]
-        rotation, pivot = _triangular(self.contributions, order, size)
+        rotation, pivot = _triangular([self._spans[g] for g in order], size)
         end = np.cumsum([len(self.contributions[g]) for g in order], dtype=np.int64)
         begin = np.concatenate(([0], end[:-1]))
         plain = np.empty((int(end[-1]), size))
@@ -321,25 +322,24 @@ def _search(
     return hits, exhaustive, by_column
 
 
-def _triangular(
-    contributions: list[Floats], order: list[int], size: int
-) -> tuple[Floats, NDArray[np.int64]]:
+def _span(contributions: Floats) -> Floats:
+    """Directions in which the values of a column differ."""
+    spread = contributions - contributions[0]
+    _, strength, directions = np.linalg.svd(spread, full_matrices=False)
+    rank = int((strength > 1e-10 * max(strength[0], 1e-300)).sum())
+    return directions[:rank].T
+
+
+def _triangular(spans: list[Floats], size: int) -> tuple[Floats, NDArray[np.int64]]:
     """Rotation in which columns decided later touch ever fewer coordinates, and each level's own.
 
     The QR factorisation is taken with the columns in reverse order of decision.
     """
-    spans: list[Floats] = []
-    starts = np.zeros(len(order), dtype=np.int64)
-    used = 0
-    for s in range(len(order) - 1, -1, -1):
-        spread = contributions[order[s]] - contributions[order[s]][0]
-        _, strength, directions = np.linalg.svd(spread, full_matrices=False)
-        rank = int((strength > 1e-10 * max(strength[0], 1e-300)).sum())
-        spans.append(directions[:rank].T)
-        starts[s] = used
-        used += rank
-    rotation, _ = np.linalg.qr(np.concatenate(spans, axis=1), mode="complete")
-    return np.ascontiguousarray(rotation), np.minimum(starts, size - 1)
+    later = spans[::-1]
+    starts = np.cumsum([0, *(part.shape[1] for part in later[:-1])], dtype=np.int64)
+    rotation, _ = np.linalg.qr(np.concatenate(later, axis=1), mode="complete")
+    pivot = np.minimum(starts, size - 1)[::-1]
+    return np.ascontiguousarray(rotation), np.ascontiguousarray(pivot)
 
 
 def _remaining(values: Floats, begin: Ints, end: Ints) -> tuple[Floats, Floats]:
