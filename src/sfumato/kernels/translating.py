@@ -23,7 +23,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -1009,13 +1009,18 @@ class Translated:
 
     def is_kept(self, arguments: tuple[Any, ...]) -> bool:
         """Whether it was compiled before for such arguments."""
-        folder = self._folder()
-        if folder is None or not any(folder.glob(f"{self._name}-*.code")):
+        if not self._some_kept:
             return False  # and nothing of LLVM is loaded
         with suppress(UntranslatableError):
             place = self._place(tuple([_apart(one, []) for one in arguments]))
             return place is not None and place.exists()
         return False
+
+    @cached_property
+    def _some_kept(self) -> bool:
+        """Whether it was compiled before for any, when first asked: to look takes a while."""
+        folder = self._folder()
+        return folder is not None and any(folder.glob(f"{self._name}-*.code"))
 
     @property
     def _name(self) -> str:

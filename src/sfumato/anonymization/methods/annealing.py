@@ -250,6 +250,9 @@ class _Part:
             _lookup(table, starts, index_row),
             *search.prices,
         )
+        # what classes that were never open are in the index with: few look there
+        shown = (self.world.head, self.world.ints, table)
+        self.alone = memories_of(*shown, *np.zeros((2, 1), np.int64), 1)
 
     def _choose(self, pieces: Array) -> None:
         self.chosen = pieces
@@ -331,15 +334,14 @@ class _Part:
         groups, many = same.reshape(-1)[groups].astype(np.int64), len(memories)
         room = 64 * (2 + (many + many // 16) // 64)
         slots = memories.shape[1] - 1
-        # what classes that were never open are in the index with: few look there
-        alone = memories_of(*shown, *np.zeros((2, 1), np.int64), 1)
+        never_open = np.repeat(self.alone, room + 1 - many, 0)
         pieces = np.full((len(self.entry), 5), -1, dtype=np.int64)
         pieces[:, 0], pieces[:, 1] = self.entry, self.rows
         book = 512 + 16 * rules.k + len(self.entry)
         now = State(
             pieces=pieces,
             classes=np.zeros((room, 9), dtype=np.int64),
-            memories=np.concatenate([memories[:, :slots], np.repeat(alone, room + 1 - many, 0)]),
+            memories=np.concatenate([memories[:, :slots], never_open]),
             costs=np.zeros(room),
             bits=np.zeros((int(world.index_row.max(initial=0)) + 1, room // 64), dtype=np.uint64),
             free=np.zeros(room, dtype=np.int64),
