@@ -541,3 +541,30 @@ def test_a_population_elsewhere_is_sent_to_spark_if_it_is_small(
     with pytest.raises(ParameterError, match="where the table is at most 1,000 are sent") as told:
         sf.anonymize(source, population=people, **RARELY_OLD)
     assert "in the session that the table is in" in str(told.value)
+
+
+def far_apart(rows: int = 400) -> pa.Table:
+    """Rows of which half are too far from each other to be blurred within a boundary."""
+    random = np.random.default_rng(3)
+    near = random.integers(0, 10, rows // 2)
+    far = 1_000 * np.arange(1, rows // 2 + 1)
+    return pa.table({"age": np.concatenate([near, far]), "height": random.integers(0, 99, rows)})
+
+
+@pytest.mark.parametrize("how", ["mean", "median", "middle", "bounds"])
+@pytest.mark.parametrize("method", ["mondrian", "cells"])
+def test_parts_of_which_all_rows_are_left_out_show_no_number(
+    how: str, method: str, tmp_path: Path
+) -> None:
+    pq.write_table(far_apart(), tmp_path / "rows.parquet")
+    opened = sf.table(tmp_path / "rows.parquet", engine="duckdb")
+    asked: dict[str, Any] = {"qi": ["age", "height"], "k": 5, "method": method, "parts": 4}
+    asked |= {"numbers_as": how, "boundaries": {"age": {"max_width": 20}}}
+    place = tmp_path / "released.parquet"
+    made = sf.anonymize(opened, output=place, **asked)
+    assert made.details["in_parts"]["parts"] > 1
+    assert made.suppressed_rows >= 200
+    released = pq.read_table(place)
+    assert released.num_rows == 400 - made.suppressed_rows > 0
+    shown = [released.column(name).to_pylist() for name in released.column_names]
+    assert min(Counter(zip(*shown, strict=True)).values()) >= 5

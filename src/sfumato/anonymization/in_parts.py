@@ -607,7 +607,8 @@ def _written(table: Table, solver: PartSolver, reads: tuple[str, ...]) -> Mappin
     if not request.exact_ends:  # single values have no ends between two of them
         for name in (name for name, how in request.shows.items() if how == "bounds"):
             for end in bound_names(name):
-                kinds[end] = type_of_bounds(kinds[end], values[name])
+                if end in kinds:  # where single cells are starred there are no bounds
+                    kinds[end] = type_of_bounds(kinds[end], values[name])
     return kinds
 
 

@@ -95,6 +95,8 @@ def as_read(solution: Solution, shows: Mapping[str, str]) -> Solution:
     for name, how in shows.items():
         if how not in ("mean", "median", "middle") or name not in published:
             continue
+        if not (solution.groups >= 0).any():
+            continue  # nobody is released, so no number is shown
         (shown,) = number_columns(solution, name, how).values()
         distinct = shown.values.dictionary_encode(null_encoding="encode")
         of_group = np.asarray(distinct.indices)[shown.codes]
