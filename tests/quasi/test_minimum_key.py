@@ -16,7 +16,7 @@ import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
-from sfumato.quasi import sampling
+from sfumato.quasi import hitting_sets, sampling
 from sfumato.quasi.greedy import Goal
 from sfumato.quasi.proof import Proof, proven_minimum
 
@@ -440,3 +440,37 @@ def test_equal_pairs_leave_a_promise_about_what_columns_separate():
     every = sf.measure(table).separation
     assert every - 0.01 <= found.measures.separation
     assert any("but 0.01 of all pairs" in note for note in found.notes)
+
+
+def test_sets_are_compared_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    sets, smaller = random.random((50, 12)) < 0.5, random.random((40, 12)) < 0.4
+    expected = [any((one <= other).all() for one in smaller) for other in sets]
+    assert 0 < sum(expected) < len(expected)
+    for block in (1, 7, 2048):
+        monkeypatch.setattr(hitting_sets, "_BLOCK", block)
+        assert hitting_sets._contains_any(sets, smaller).tolist() == expected
+
+
+def test_two_columns_are_proven_without_counting_demands() -> None:
+    random = np.random.default_rng(6)
+    columns = {f"c{at}": random.integers(0, 2_000, 2_000) for at in range(120)}
+    found = sf.minimum_key(pa.table(columns), proven=True, budget=sf.Budget(memory=256 << 20))
+    assert found.size == 2
+    assert found.proven_minimum
+    alone = sf.minimum_key(pa.table({**columns, "row": np.arange(2_000)}), proven=True)
+    assert (alone.columns, alone.proven_minimum) == (("row",), True)
+    dear = sf.minimum_key(
+        pa.table({**columns, "row": np.arange(2_000)}), proven=True, weights={"row": 3}
+    )
+    assert (dear.size, dear.proven_minimum, dear.lower_bound) == (2, True, 2)
+
+
+def test_demands_end_where_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(7)
+    rows = pa.table({f"c{at}": random.integers(0, 6, 1_000) for at in range(60)})
+    monkeypatch.setattr(hitting_sets, "_CELL_BYTES", 1 << 20)
+    found = sf.minimum_key(rows, proven=True, budget=sf.Budget(memory=256 << 20))
+    assert found.is_key
+    assert not found.proven_minimum
+    assert (found.stopped_by, found.lower_bound) == ("memory", 2)

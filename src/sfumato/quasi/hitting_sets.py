@@ -212,6 +212,10 @@ def _thinnest(edges, uncovered, candidate, words):  # type: ignore[no-untyped-de
 Matrix = npt.NDArray[np.bool_]
 
 
+_CELL_BYTES = 512
+"""What a column of a set takes while the cheapest set that hits all is searched for."""
+
+
 class SetFamily:
     """Sets of columns that every answer must hit; only inclusion-minimal ones are kept."""
 
@@ -240,6 +244,11 @@ class SetFamily:
         self._sets = np.concatenate([old, fresh])
         return len(fresh)
 
+    @property
+    def solving_bytes(self) -> int:
+        """About what finding the cheapest set that hits all of these takes."""
+        return _CELL_BYTES * int(np.count_nonzero(self._sets)) + self._sets.nbytes
+
     def hit_by(self, columns: Iterable[int]) -> bool:
         """Whether a column set hits all sets."""
         chosen = list(columns)
@@ -257,17 +266,23 @@ def minimal_sets(sets: Matrix) -> Matrix:
     return kept
 
 
+_BLOCK = 2048
+"""Sets that are compared with as many others at a time: all pairs would take any memory."""
+
+
 def _contains_any(sets: Matrix, smaller: Matrix) -> npt.NDArray[np.bool_]:
     """For every set whether it contains (or equals) one of the smaller ones."""
     answer = np.zeros(len(sets), dtype=np.bool_)
     if not len(smaller):
         return answer
-    sizes = smaller.sum(axis=1, dtype=np.float32)
-    for start in range(0, len(sets), 4096):
-        part = sets[start : start + 4096].astype(np.float32)
-        with np.errstate(invalid="ignore"):  # of what fills up the last block in some libraries
-            common = part @ smaller.T.astype(np.float32)
-        answer[start : start + 4096] = (common == sizes).any(axis=1)
+    for low in range(0, len(smaller), _BLOCK):
+        others = smaller[low : low + _BLOCK].astype(np.float32).T
+        sizes = others.sum(axis=0)
+        for start in range(0, len(sets), _BLOCK):
+            part = sets[start : start + _BLOCK].astype(np.float32)
+            with np.errstate(invalid="ignore"):  # of what fills up the last block in some libraries
+                common = part @ others
+            answer[start : start + _BLOCK] |= (common == sizes).any(axis=1)
     return answer
 
 
@@ -306,7 +321,7 @@ def minimum_hitting_set(
     price = np.asarray(costs, dtype=np.float64)
     solved = milp(
         price,
-        constraints=LinearConstraint(csr_array(family.matrix.astype(np.float64)), lb=1),
+        constraints=LinearConstraint(csr_array(family.matrix).astype(np.float64), lb=1),
         integrality=np.ones(len(price)),
         bounds=Bounds(0, 1),
         options={"mip_rel_gap": 0.0, **options},

@@ -118,12 +118,14 @@ def proven_minimum(
     random = np.random.default_rng(seed)
     search = _Search(codes, costs, goal, all_separable, random)
     best = without_redundant(first, costs, search.met)
-    lower, rounds = 0.0, 0
-    while not budget.spent():
+    best, lower, rounds = *search.alone(best, budget), 0
+    while lower < search.cost(best) - 1e-9 and not (budget.spent() or search.full(budget)):
         rounds += 1
         candidate = search.feasible_candidate(budget)
         if candidate is not None and search.cost(candidate) < search.cost(best):
             best = candidate
+        if search.full(budget):
+            break
         hit = minimum_hitting_set(search.family, costs, budget)
         lower = max(lower, _bound(hit))
         budget.progress(f"at least {lower:g}, found {search.cost(best):g}")
@@ -136,13 +138,16 @@ def proven_minimum(
                 break
         elif not search.learn(hit.columns):
             raise AssertionError("a set that fails must violate a new demand")
+    stopped = budget.stopped_by
+    if stopped is None and search.full(budget) and lower < search.cost(best) - 1e-9:
+        stopped = "memory"
     return Proof(
         tuple(sorted(best)),
         search.cost(best),
         min(lower, search.cost(best)),
         rounds,
         len(search.family),
-        budget.stopped_by,
+        stopped,
     )
 
 
@@ -170,9 +175,29 @@ class _Search:
     def cost(self, columns: Sequence[int]) -> float:
         return float(sum(self.costs[c] for c in columns))
 
+    def alone(self, best: tuple[int, ...], budget: Budget) -> tuple[tuple[int, ...], float]:
+        """The best set or a cheaper column that does alone, and what no set undercuts then.
+
+        Where none does, a set has two columns at least. That is all there is to prove of two
+        columns, among which the demands of a table with very many are not to be counted.
+        """
+        for column in sorted(range(len(self.costs)), key=lambda c: self.costs[c]):
+            if self.costs[column] >= self.cost(best):
+                break
+            if budget.spent():
+                return best, 0.0
+            if self.met((column,)):
+                best = (column,)
+        two = float(sum(sorted(self.costs)[:2]))
+        return best, min(self.cost(best), two)
+
+    def full(self, budget: Budget) -> bool:
+        """Whether there are as many demands as memory allows."""
+        return budget.memory is not None and self.family.solving_bytes > budget.memory // 2
+
     def feasible_candidate(self, budget: Budget) -> tuple[int, ...] | None:
         """Learn from quick greedy hitting sets until one of them reaches the goal."""
-        while not budget.spent():
+        while not (budget.spent() or self.full(budget)):
             candidate = greedy_hitting_set(self.family, self.costs)
             if self.met(candidate):
                 return without_redundant(candidate, self.costs, self.met)
