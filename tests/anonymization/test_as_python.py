@@ -75,5 +75,10 @@ def test_the_best_groups_are_the_same(model):
         assert found.equals(released("best", "numba", **asked))  # compiles for a minute
 
 
+@pytest.mark.parametrize("k", [4, 30])
+def test_no_loop_of_the_best_groups_needs_numba(k):
+    assert released("best", "compiled", k=k).num_rows == 120
+
+
 def test_stars_are_the_same():
     assert released("cells", "python", k=4).equals(released("cells", "compiled", k=4))

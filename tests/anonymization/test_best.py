@@ -84,7 +84,7 @@ def test_nearest_entries_lose_least_together(seed, rows, wish):
     order, starts = random.permutation(many), np.array([0, cut, many])
     near, compiled = np.zeros((2, many, wish), dtype=np.int32)
     nearest_entries.instead(positions, order, starts, *prices, near)
-    nearest_entries.dispatcher(positions, order, starts, *prices, compiled)
+    nearest_entries.translated(positions, order, starts, *prices, compiled)
     assert near.tolist() == compiled.tolist()
 
     memory = np.zeros((1, prices.head[-1, END]), dtype=np.int64)
@@ -541,7 +541,7 @@ def test_looking_ahead_passes_over_visits_that_take_nothing(monkeypatch, rules):
 
     monkeypatch.setattr(lattice, "_descend", counted)
     found, look = [], lattice._look_ahead
-    for from_on, way in ((1 << 60, None), (0, look.instead), (0, look.dispatcher)):
+    for from_on, way in ((1 << 60, None), (0, look.instead), (0, look.translated)):
         monkeypatch.setattr(lattice, "LOOKED_AHEAD", from_on)
         monkeypatch.setattr(lattice, "LEAST_LOOK", 1)
         monkeypatch.setattr(lattice, "_look_ahead", way)

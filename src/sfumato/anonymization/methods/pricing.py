@@ -657,7 +657,7 @@ def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ig
         skips = _skips(leads, columns)
         losses = np.zeros(firsts[columns])
         # what two positions lose together, where there is room for all pairs of an axis
-        rooms, room = np.full(columns, -1), 0
+        rooms, room = np.full(columns, -1, np.int64), 0
         for z in range(columns):
             size = firsts[z + 1] - firsts[z]
             if size * size <= PAIRS:
