@@ -446,7 +446,7 @@ def _format(destination: str, named: str | None, schema: pa.Schema) -> FileForma
 def _options(format: FileFormat, schema: pa.Schema) -> dict[str, str]:
     """How values are written and read back, with nothing left to Spark's defaults."""
     if format.kind == "parquet":
-        return {"compression": "zstd"}
+        return {"compression": "snappy"}
     return {
         "header": "true",
         "sep": format.delimiter,

@@ -242,7 +242,7 @@ class Writer:
                 pq.ParquetWriter(
                     str(self.path),
                     self._stored,
-                    compression="zstd",
+                    compression="snappy",
                     store_schema=False,
                     # The least and the greatest label are found slowly, and tell readers nothing.
                     write_statistics=[n for n in self.schema.names if n not in self._labels],
