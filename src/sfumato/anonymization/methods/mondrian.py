@@ -174,7 +174,9 @@ class Cut:
 
     def groups(self, pieces: int, threads: int | None) -> Array:
         """Group of each of so many pieces; -1 outside of all blocks."""
-        groups = np.full(pieces, -1, dtype=np.int32)
+        groups = np.empty(pieces, dtype=np.int32)
+        if len(self.index) < pieces:
+            groups[:] = -1
         workers = usable_threads(threads, len(self.index))
         parts = spans(len(self.ends), workers)
         together(_place_groups, [(self.index, self.ends, *part, groups) for part in parts])
@@ -236,8 +238,7 @@ def cut(
     entry
         The entry of each row: rows are cut, and equal ones may be parted (relaxed Mondrian).
     """
-    index = blocks.order.astype(np.int32 if len(blocks.order) < 2**31 else np.int64)
-    chosen = index if entry is None else entry[index]
+    chosen = blocks.order if entry is None else entry[blocks.order]
     everything = entry is None and len(chosen) == problem.entries.entries and blocks.count <= 1
     table, codes = _positions(problem, None if everything else chosen)
     axes = axes_of(problem)
@@ -246,11 +247,13 @@ def cut(
     else:
         weights = problem.counts if everything else problem.counts[chosen]
     sensitive = sensitive_of(problem).T if everything else sensitive_of(problem)[chosen].T
+    below = (blocks.order, len(blocks.order)), (weights, problem.rows)
+    index, weights = each(_narrow, below, 2 * len(chosen), problem.budget.threads)
     ends, rows = _ends_of_groups(
         blocks.starts,
         problem.budget.threads,
         table,
-        weights.astype(np.int32 if problem.rows < 2**31 else np.int64),
+        weights,
         np.ascontiguousarray(sensitive),
         np.zeros(0, dtype=np.int64) if target is None else target[0][chosen].astype(np.int64),
         1 if target is None else target[1],
@@ -264,6 +267,12 @@ def cut(
         entry is not None,
     )
     return Cut(table, index, ends, rows, codes)
+
+
+def _narrow(given: tuple[Array, int]) -> Array:
+    """A copy of numbers up to a limit, which may be moved."""
+    numbers, limit = given
+    return numbers.astype(np.int32 if limit < 2**31 else np.int64)
 
 
 def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
