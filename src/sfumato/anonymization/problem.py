@@ -346,10 +346,13 @@ def group_view(problem: Problem, solution: Solution) -> View:
         kept = np.flatnonzero(solution.groups >= 0)
         member[solution.groups[kept]] = kept
     entry = member if solution.entry is None else solution.entry[member]
-    published = {}
-    for name in problem.qi:
-        column = _of_groups(problem, solution, name, entry, np.arange(len(sizes)))
-        published[name] = column.take(shown)
+    every = np.arange(len(sizes))
+
+    def taken(name: str) -> Published:
+        return _of_groups(problem, solution, name, entry, every).take(shown)
+
+    cells = len(problem.qi) * len(sizes)
+    published = dict(zip(problem.qi, each(taken, problem.qi, cells), strict=True))
     return View(dict.fromkeys(published, np.zeros(len(counts), np.int64)), published, counts)
 
 

@@ -468,16 +468,19 @@ def label_warnings(parts: Sequence[Solution]) -> list[str]:
     """
     told: dict[str, None] = {}
     for part in parts:
-        for name, shown in part.published.items():
-            shape = part.problem.shapes[name]
-            sentence = (
-                _unusual(name, shape, shown)
-                or _ambiguous(name, shape, shown)
-                or _own_stars(name, shape, shown, part.sizes)
-            )
-            if sentence is not None:
-                told[sentence] = None
+        cells = sum(map(len, part.published.values()))
+        sentences = each(partial(_label_warning, part), part.published, cells)
+        told |= dict.fromkeys(sentence for sentence in sentences if sentence is not None)
     return list(told)
+
+
+def _label_warning(part: Solution, name: str) -> str | None:
+    shape, shown = part.problem.shapes[name], part.published[name]
+    return (
+        _unusual(name, shape, shown)
+        or _ambiguous(name, shape, shown)
+        or _own_stars(name, shape, shown, part.sizes)
+    )
 
 
 FAR_END = 0.01

@@ -209,6 +209,11 @@ def _numbers(groups: CodeArray) -> npt.NDArray[np.uint32]:
     return np.ascontiguousarray(groups, dtype=np.uint32)
 
 
+def _cleared(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Zeros, written while other threads run: with `np.zeros` they may have to wait."""
+    return np.full(count, 0, dtype)
+
+
 def group_sums(
     groups: CodeArray, count: int, weights: npt.NDArray[np.int64] | None = None
 ) -> npt.NDArray[np.int64]:
@@ -227,7 +232,7 @@ def group_sums(
         sums = np.zeros(count, np.int64)
         np.add.at(sums, numbers, weights)
         return sums
-    sums = np.zeros(count, np.int64)
+    sums = _cleared(count, np.int64)
     if weights is None:
         _count(_numbers(groups), sums)
     else:
@@ -536,7 +541,7 @@ def representatives(ids: npt.NDArray[np.uint32], count: int) -> npt.NDArray[np.u
     >>> representatives(np.array([1, 0, 1], np.uint32), 2).tolist()
     [1, 0]
     """
-    first = np.zeros(count, np.uint32)
+    first = _cleared(count, np.uint32)
     if compiling.by_numpy(len(ids)):
         found, places = np.unique(ids, return_index=True)
         first[found] = places
