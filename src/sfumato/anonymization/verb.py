@@ -363,6 +363,8 @@ def _keep_missing_apart(problem: Problem, solution: Solution, name: str) -> None
 
 def stay_within(problem: Problem, solution: Solution, name: str) -> None:
     """Refuse a solution that blurs cells beyond the boundaries, whatever method made it."""
+    if not problem.limits:
+        return
     entry = solution.entry_of_piece
     rows = solution.rows_of_pieces(problem)
     for column, limit in problem.limits.items():
