@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,7 +26,7 @@ from sfumato.engines import statements as sql
 from sfumato.engines.database_types import copied_batches, copied_text
 from sfumato.engines.postgres import Postgres, Server
 from sfumato.engines.protocol import column_of, whole_number
-from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.engines.recoding import Cells, Cut, Parting, Recoding, Step
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import (
     BudgetError,
@@ -600,3 +601,33 @@ def test_classes_of_all_columns_tell_the_fingerprint(
     changing = opened("cells")
     changing.over_classes(columns, columns, parts, act, schema)
     assert changing._identity is None
+
+
+def test_a_table_is_cut_at_more_values_than_a_table_has_columns(
+    execute: Execute, opened: Opener
+) -> None:
+    execute(
+        "CREATE TABLE people AS SELECT n AS age, 'n' || n % 900 AS name "
+        "FROM generate_series(0, 3999) AS n"
+    )
+    cuts: list[Cut] = []
+
+    def grow(low: int, high: int) -> int:
+        if high - low == 1:
+            return -1 - low
+        at, middle = len(cuts), (low + high) // 2
+        by = Cut("age", pa.array([2 * middle]), False, 0, 0)
+        if high - low == 2 and low % 100 == 0:
+            by = Cut("name", pa.array([f"n{one}" for one in range(0, 900, 2)]), True, 0, 0)
+        cuts.append(by)
+        cuts[at] = replace(by, yes=grow(low, middle), no=grow(middle, high))
+        return at
+
+    grow(0, 2000)
+    parting = Parting(tuple(cuts), 2000)
+    assert any(cut.among for cut in cuts)
+    found = opened("people").part_counts(parting)
+    counts = dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    entries = Table(opened("people")).classes(["age", "name"])
+    here = np.bincount(parting.of(entries)).tolist()
+    assert counts == {part: rows for part, rows in enumerate(here) if rows}

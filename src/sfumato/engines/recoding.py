@@ -472,6 +472,26 @@ class Parting:
             }
         )
 
+    def listed(self, types: Mapping[str, pa.DataType]) -> pa.Table:
+        """The same in rows: the number of each cut, and its values in the column of their own.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> cut = Cut("town", pa.array(["Rome", "Oslo"]), True, -1, -2)
+        >>> Parting((cut,), 2).listed({"town": pa.string()}).to_pydict()
+        {'cut': [0, 0], 'v0': ['Rome', 'Oslo']}
+        """
+        sizes = [len(cut.values) for cut in self.cuts]
+        columns = {"cut": pa.array(np.repeat(np.arange(len(sizes)), sizes))}
+        for at, name in enumerate(self.columns):
+            kind = types[name]
+            columns[f"v{at}"] = pa.concat_arrays(
+                cut.values.cast(kind) if cut.column == name else pa.nulls(len(cut.values), kind)
+                for cut in self.cuts
+            )
+        return pa.table(columns)
+
 
 class Worked(NamedTuple):
     """What became of the rows of a part: new cells, which rows stay (None: all), and a report."""

@@ -794,7 +794,8 @@ class SQLEngine:
             name = temporary_name()
             if parting.cuts:
                 types = {column.name: column.type for column in rows.columns}
-                session.upload(name, parting.thresholds(types))
+                in_rows = rows.dialect.cuts_in_rows
+                session.upload(name, (parting.listed if in_rows else parting.thresholds)(types))
             yield session, name
 
     def _others(self, others: Others, session: Session) -> sql.Rows:

@@ -51,6 +51,8 @@ class Dialect:
 
     counts_together = False
     """Whether the values of several columns are counted in one pass for less than one by one."""
+    cuts_in_rows = False
+    """Whether values of cuts are looked up once in rows, and do not stand beside every row."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -470,12 +472,29 @@ def part_of(rows: Rows, parting: Parting, thresholds: str) -> Node:
         if at < 0:
             return exp.convert(-1 - at)
         cut = parting.cuts[at]
-        values = [field(f"t{at}_{nth}", thresholds) for nth in range(len(cut.values))]
         key = rows.key(cut.column)
-        goes = key.isin(*values) if cut.among else key < values[0]
-        return exp.Case().when(goes, leads_to(cut.yes)).else_(leads_to(cut.no))
+        if rows.dialect.cuts_in_rows:
+            held = filled(
+                "SELECT VALUE_ FROM CUTS WHERE CUT = AT",
+                VALUE_=field(f"v{columns.index(cut.column)}"),
+                CUTS=table(thresholds), CUT=field("cut"), AT=exp.convert(at),
+            )  # fmt: skip
+            goes = key.isin(query=held) if cut.among else key < exp.Subquery(this=held)
+        else:
+            values = [field(f"t{at}_{nth}", thresholds) for nth in range(len(cut.values))]
+            goes = key.isin(*values) if cut.among else key < values[0]
+        then, otherwise = leads_to(cut.yes), leads_to(cut.no)
+        return exp.Case().when(goes, then, copy=False).else_(otherwise, copy=False)
 
+    columns = parting.columns
     return exp.cast(leads_to(0) if parting.cuts else exp.convert(0), "int")
+
+
+def _beside_cuts(found: exp.Select, rows: Rows, parting: Parting, thresholds: str) -> exp.Select:
+    """Rows with the values of all cuts, unless these are looked up."""
+    if not parting.cuts or rows.dialect.cuts_in_rows:
+        return found
+    return found.join(table(thresholds), join_type="cross")
 
 
 def in_parts(
@@ -502,7 +521,7 @@ def in_parts(
         CELLS=cells,
         SOURCE=rows.numbered(needed) if numbered else rows.relation(),
     )
-    return found.join(table(thresholds), join_type="cross") if parting.cuts else found
+    return _beside_cuts(found, rows, parting, thresholds)
 
 
 def part_counts(
@@ -521,8 +540,7 @@ def part_counts(
     found = select("SELECT CELLS FROM ORIGIN", rows, CELLS=cells)
     if parting.cuts or keys:
         found = found.group_by(part, *keys)
-    if parting.cuts:
-        found = found.join(table(thresholds), join_type="cross")
+    found = _beside_cuts(found, rows, parting, thresholds)
     return found if person is None else _times(found, [PART, *(f"c{rows.at(n)}" for n in names)])
 
 
