@@ -11,9 +11,10 @@ import pytest
 from sqlglot import exp
 
 import sfumato as sf
+from sfumato.budget import Budget
 from sfumato.engines.protocol import Engine
 from sfumato.errors import EngineMemoryError
-from sfumato.quasi import proof
+from sfumato.quasi import hitting_sets, proof
 from sfumato.tables import Table
 
 Opener = Callable[[pa.Table], Engine]
@@ -126,3 +127,17 @@ def test_small_tables_are_pulled_as_before(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(proof, "PULLED_BYTES", 1 << 30)
     there = sf.table(people(), engine="duckdb")
     assert sf.minimum_key(there).steps
+
+
+def test_demands_end_where_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(7)
+    rows = pa.table({f"c{at}": random.integers(0, 6, 500) for at in range(30)})
+    monkeypatch.setattr(hitting_sets, "_CELL_BYTES", 1 << 20)
+    asks = proof.Collisions(sf.table(rows, engine="duckdb"), Budget(), 0)
+    found, costs = {}, [1.0] * 30
+    for prove in (False, True):
+        found[prove] = proof.proven_there(asks, costs, prove=prove, budget=Budget(memory=256 << 20))
+        assert sf.measure(rows.select(list(found[prove].columns))).separation == 1
+    assert [one.stopped_by for one in found.values()] == [None, "memory"]
+    assert len(found[True].columns) < 10
+    assert not found[True].proven

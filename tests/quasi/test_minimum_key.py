@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -474,3 +478,68 @@ def test_demands_end_where_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.is_key
     assert not found.proven_minimum
     assert (found.stopped_by, found.lower_bound) == ("memory", 2)
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """A solver that hears nothing until the test is over; the limits that it was given."""
+    over, limits = threading.Event(), []
+
+    def solved(sets: object, price: object, seconds: float) -> None:
+        limits.append(seconds)
+        over.wait(60)
+
+    monkeypatch.setattr(hitting_sets, "_solved", solved)
+    monkeypatch.setattr(hitting_sets, "_GRACE", 0.0)
+    yield limits
+    over.set()
+
+
+def family_of_two() -> hitting_sets.SetFamily:
+    family = hitting_sets.SetFamily(3)
+    family.add(np.array([[True, True, False], [False, True, True]]))
+    return family
+
+
+@pytest.mark.parametrize("stop", ["cancel", "end"])
+def test_a_solver_that_hears_nothing_is_not_waited_for(endless: list[float], stop: str) -> None:
+    budget = sf.Budget()
+    threading.Timer(0.2, getattr(budget, stop)).start()
+    found = hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1], budget)
+    assert (found.columns, found.lower_bound, found.optimal) == ((1,), 0.0, False)
+    assert endless == [60.0]
+    assert budget.stopped_by is None, "the caller says so"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers on Windows")
+def test_signals_are_heard_while_a_solver_works(endless: list[float]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupted)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_solver_out_of_time_gets_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    solving, limits = hitting_sets._solved, []
+
+    def late(sets: Any, price: Any, seconds: float) -> Any:
+        limits.append(seconds)
+        solved = solving(sets, price, seconds)
+        if len(limits) < 3:
+            solved.status, solved.x, solved.mip_dual_bound = 1, None, 0.5
+        return solved
+
+    monkeypatch.setattr(hitting_sets, "_solved", late)
+    found = hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])
+    assert (found.columns, found.lower_bound, found.optimal) == ((1,), 1.0, True)
+    assert limits == [60.0, 120.0, 240.0]
+    monkeypatch.setattr(hitting_sets, "_solved", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])

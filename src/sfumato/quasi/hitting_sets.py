@@ -6,8 +6,12 @@ hold one: a key is a set of columns that hits every difference set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +37,7 @@ ORDERS = 4
 """In how many random column orders neighbours are compared."""
 
 Sets = npt.NDArray[np.bool_]
+T = TypeVar("T")
 
 
 def differences_within(codes: Codes, columns: Sequence[int], random: np.random.Generator) -> Sets:
@@ -212,6 +217,17 @@ def _thinnest(edges, uncovered, candidate, words):  # type: ignore[no-untyped-de
 Matrix = npt.NDArray[np.bool_]
 
 
+_FIRST_SECONDS = 60.0
+"""Limit of the first attempt where none is asked for; each other has twice as long.
+
+Nothing is lost of most searches by it, and one that nobody waits for ends after some time.
+"""
+_OUT_OF_TIME = 1
+"""What SciPy calls a limit that was reached."""
+_LOOKING = 0.1
+"""Seconds between two looks at whether a search is still wanted."""
+_GRACE = 2.0
+"""Seconds that it is waited for when time is over: it looks at its own limit now and then."""
 _CELL_BYTES = 512
 """What a column of a set takes while the cheapest set that hits all is searched for."""
 
@@ -248,6 +264,10 @@ class SetFamily:
     def solving_bytes(self) -> int:
         """About what finding the cheapest set that hits all of these takes."""
         return _CELL_BYTES * int(np.count_nonzero(self._sets)) + self._sets.nbytes
+
+    def full(self, budget: Budget) -> bool:
+        """Whether there are as many sets as memory allows."""
+        return budget.memory is not None and self.solving_bytes > budget.memory // 2
 
     def hit_by(self, columns: Iterable[int]) -> bool:
         """Whether a column set hits all sets."""
@@ -309,31 +329,59 @@ def minimum_hitting_set(
     >>> minimum_hitting_set(family, [1, 1, 1]).columns
     (1,)
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
-
+    budget = (budget or Budget()).part(1.0)  # what it says of time is not yet what stopped the work
     fallback = greedy_hitting_set(family, costs)
     if not len(family):
         return Hitting((), 0.0, 0.0, True)
-    options = {}
-    if budget is not None and budget.seconds is not None:
-        options["time_limit"] = max(0.01, budget.remaining)
     price = np.asarray(costs, dtype=np.float64)
-    solved = milp(
-        price,
-        constraints=LinearConstraint(csr_array(family.matrix).astype(np.float64), lb=1),
-        integrality=np.ones(len(price)),
-        bounds=Bounds(0, 1),
-        options={"mip_rel_gap": 0.0, **options},
-    )
-    fallback_cost = float(price[list(fallback)].sum())
-    bound = solved.mip_dual_bound
-    lower = 0.0 if bound is None or not np.isfinite(bound) else float(bound)
-    if solved.x is None:
-        return Hitting(fallback, fallback_cost, lower, False)
+    lower, limit, solved = 0.0, _FIRST_SECONDS, None
+    while solved is None or (solved.status == _OUT_OF_TIME and not budget.spent()):
+        seconds = limit if budget.seconds is None else max(0.01, budget.remaining)
+        solved = _beside(partial(_solved, family.matrix, price, seconds), budget)
+        if solved is None:
+            break
+        bound = solved.mip_dual_bound
+        lower = max(lower, 0.0 if bound is None or not np.isfinite(bound) else float(bound))
+        limit *= 2
+    if solved is None or solved.x is None:
+        return Hitting(fallback, float(price[list(fallback)].sum()), lower, False)
     chosen = tuple(int(c) for c in np.flatnonzero(solved.x > 0.5))
     cost = float(price[list(chosen)].sum())
     return Hitting(chosen, cost, cost if solved.status == 0 else lower, solved.status == 0)
+
+
+def _solved(sets: Matrix, price: npt.NDArray[np.float64], seconds: float) -> Any:
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    return milp(
+        price,
+        constraints=LinearConstraint(csr_array(sets).astype(np.float64), lb=1),
+        integrality=np.ones(len(price)),
+        bounds=Bounds(0, 1),
+        options={"mip_rel_gap": 0.0, "time_limit": seconds},
+    )
+
+
+def _beside(work: Callable[[], T], budget: Budget) -> T | None:
+    """What work gives that hears no signal; None once nobody waits for it any longer.
+
+    It goes on in a thread of its own then, until its own limit of time or the end of the program.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="sfumato-solver", daemon=True).start()
+    while not wait([answer], _LOOKING).done:
+        if budget.spent():
+            wait([answer], _GRACE)
+            break
+    return answer.result() if answer.done() else None
 
 
 def greedy_hitting_set(family: SetFamily, costs: Sequence[float]) -> tuple[int, ...]:

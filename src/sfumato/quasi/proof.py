@@ -119,12 +119,12 @@ def proven_minimum(
     search = _Search(codes, costs, goal, all_separable, random)
     best = without_redundant(first, costs, search.met)
     best, lower, rounds = *search.alone(best, budget), 0
-    while lower < search.cost(best) - 1e-9 and not (budget.spent() or search.full(budget)):
+    while lower < search.cost(best) - 1e-9 and not (budget.spent() or search.family.full(budget)):
         rounds += 1
         candidate = search.feasible_candidate(budget)
         if candidate is not None and search.cost(candidate) < search.cost(best):
             best = candidate
-        if search.full(budget):
+        if search.family.full(budget):
             break
         hit = minimum_hitting_set(search.family, costs, budget)
         lower = max(lower, _bound(hit))
@@ -139,7 +139,7 @@ def proven_minimum(
         elif not search.learn(hit.columns):
             raise AssertionError("a set that fails must violate a new demand")
     stopped = budget.stopped_by
-    if stopped is None and search.full(budget) and lower < search.cost(best) - 1e-9:
+    if stopped is None and search.family.full(budget) and lower < search.cost(best) - 1e-9:
         stopped = "memory"
     return Proof(
         tuple(sorted(best)),
@@ -191,13 +191,9 @@ class _Search:
         two = float(sum(sorted(self.costs)[:2]))
         return best, min(self.cost(best), two)
 
-    def full(self, budget: Budget) -> bool:
-        """Whether there are as many demands as memory allows."""
-        return budget.memory is not None and self.family.solving_bytes > budget.memory // 2
-
     def feasible_candidate(self, budget: Budget) -> tuple[int, ...] | None:
         """Learn from quick greedy hitting sets until one of them reaches the goal."""
-        while not (budget.spent() or self.full(budget)):
+        while not (budget.spent() or self.family.full(budget)):
             candidate = greedy_hitting_set(self.family, self.costs)
             if self.met(candidate):
                 return without_redundant(candidate, self.costs, self.met)
@@ -380,10 +376,11 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
     """The cheapest set that tells apart all rows which all columns tell apart.
 
     Without `prove` a small one: hitting sets are chosen greedily, and what is redundant is dropped.
+    So they are once there are as many difference sets as memory allows for a proof.
     """
     family = SetFamily(len(costs))
     family.add(asks.first())
-    lower, rounds = 0.0, 0
+    lower, rounds, exact = 0.0, 0, prove
     best = tuple(range(len(costs)))
 
     def cost(columns: Sequence[int]) -> float:
@@ -397,20 +394,24 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
     while not budget.spent():
         rounds += 1
         budget.progress(f"at least {lower:g}, {len(family)} difference sets known")
-        if prove:
+        exact = prove and not family.full(budget)
+        if exact:
             hit = minimum_hitting_set(family, costs, budget)
             candidate = hit.columns
             lower = max(lower, _bound(hit))
         else:
             candidate = greedy_hitting_set(family, costs)
         if met(candidate):
-            best = candidate if prove else without_redundant(candidate, costs, met)
+            best = candidate if exact else without_redundant(candidate, costs, met)
             break
+    stopped = budget.stopped_by
+    if stopped is None and prove and not exact and lower < cost(best) - 1e-9:
+        stopped = "memory"
     return Proof(
         tuple(sorted(best)),
         cost(best),
         min(lower, cost(best)),
         rounds,
         len(family),
-        budget.stopped_by,
+        stopped,
     )
