@@ -335,7 +335,11 @@ def shape_of(
         hierarchy, why = infer(name, values, held, categorical=codes, k=k)
         return hierarchy.bind(values, name), why
     if column_of("", values.type).ordered and not codes:
-        return Ranges(values, name, None if request.exact_ends else held, k), None
+        try:
+            return Ranges(values, name, None if request.exact_ends else held, k), None
+        except ColumnError:  # too far apart for ranges, which nobody makes where cells are starred
+            if not request.chosen.stars:
+                raise
     return ValueSets(values, name), None
 
 

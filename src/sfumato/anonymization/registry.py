@@ -35,6 +35,8 @@ class Method:
         Whether it judges each of several sets of quasi-identifiers itself.
     parts
         Whether it may put some rows of a combination of values here and some there.
+    stars
+        Whether it stars cells and leaves all others as they are.
     """
 
     home: str
@@ -44,6 +46,7 @@ class Method:
     blurs: bool = False
     judges_sets: bool = False
     parts: bool = False
+    stars: bool = False
 
     @property
     def maps_people(self) -> bool:
@@ -63,6 +66,7 @@ METHODS: dict[str, Method] = {
         "stars the fewest cells and proves how many fewer there could be; values stay exact",
         ("algorithm", "beta", "improve", "bound", "protected", "marker"),
         parts=True,
+        stars=True,
     ),
     "kmember": Method(
         "sfumato.anonymization.methods.kmember",

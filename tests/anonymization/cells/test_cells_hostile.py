@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -191,3 +192,17 @@ def test_prices_below_a_thousandth_are_refused_by_name() -> None:
     table = random_table(30, 3)
     with pytest.raises(ParameterError, match="`c1`"):
         anonymize(table, qi=table.column_names, k=3, method="cells", weights={"c1": 0.0005})
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_numbers_too_far_apart_for_ranges_are_starred(engine: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    far = random.choice([1e308, -1e308, np.inf, 1.0, None], 300).tolist()
+    table = sf.table(pa.table({"a": far, "b": random.integers(0, 9, 300)}), engine=engine)
+    release = sf.anonymize(
+        table, qi=["a", "b"], k=8, method="cells", output=tmp_path / "out.parquet"
+    )
+    assert release.verified
+    assert release.suppressed_cells > 0
+    with pytest.raises(ColumnError, match="too far apart for ranges"):
+        sf.anonymize(table, qi=["a", "b"], k=8)
