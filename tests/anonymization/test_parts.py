@@ -301,6 +301,23 @@ def test_parts_are_chosen_when_combinations_do_not_fit(monkeypatch: pytest.Monke
     assert "in_parts" not in sf.anonymize(repeated, qi=QI, k=5).details
 
 
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_parts_hold_rows_however_many_are_asked_for(engine: Any) -> None:
+    release = sf.anonymize(sf.table(people(), engine=engine), qi=QI, k=2, parts=10**6)
+    told = release.details["in_parts"]
+    assert 6 <= told["parts"] <= 1200 // solving.FEWEST_ROWS
+    assert (told["parts_asked"], told["sample"]) == (10**6, 1200)
+
+
+def test_all_engines_tell_what_the_cuts_cost() -> None:
+    here, there = (
+        sf.anonymize(sf.table(people(), engine=engine), qi=QI, k=5, parts=4).details["in_parts"]
+        for engine in ("memory", "duckdb")
+    )
+    assert here == there
+    assert here["sample_loss_as_one"] > 0
+
+
 def test_numbers_with_too_many_values_are_cut_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -336,12 +353,12 @@ def test_cuts_say_the_same_here_and_in_the_database() -> None:
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_a_part_without_diversity_is_solved_with_its_neighbour(engine: Any) -> None:
     """Everybody below 50 has flu: a part of its own would lose them all."""
-    ages = np.arange(100)
+    ages = np.arange(100).repeat(2)
     ill = np.where(ages < 50, "flu", np.array(["flu", "gout"])[ages % 2])
     table = sf.table(pa.table({"age": ages, "ill": ill}), engine=engine)
     release = sf.anonymize(table, qi=["age"], sensitive=["ill"], k=2, l=2, parts=2)
     assert release.details["in_parts"]["parts"] == 1
-    assert (release.rows, release.suppressed_rows) == (100, 0)
+    assert (release.rows, release.suppressed_rows) == (200, 0)
 
 
 def test_failing_parts_are_merged_with_their_neighbours() -> None:

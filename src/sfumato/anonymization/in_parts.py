@@ -102,6 +102,8 @@ MOST_SENT = 1 << 20
 """People of a population that is elsewhere who are sent to where parts are solved."""
 LEAST_ROWS = 4
 """A part expects at least so many times k rows."""
+FEWEST_ROWS = 100
+"""Rows that parts have on average at least, however many are asked for: each takes 20 ms anyway."""
 
 
 def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
@@ -112,7 +114,8 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     """
     if request.parts is not None:
         _refuse_what_is_whole(table, request)
-        return int(request.parts)
+        most = rows_and_people(table, request) // FEWEST_ROWS
+        return min(int(request.parts), max(1, most))
     able = table.engine.capabilities
     if _whole_because(table, request) is not None or not able.replayable:
         return None
@@ -371,7 +374,7 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     require_new_names(set(written) - set(reads), table)
     planned = {
         "parts": parting.parts,
-        "parts_asked": parts,
+        "parts_asked": request.parts or parts,
         "sample": sample.num_rows,
         **_cut_cost(sample, parting, request, whole),
     }
@@ -408,7 +411,14 @@ def solve_in_parts(table: Table, request: Request, parts: int, budget: Budget) -
 
     def in_parts(one: tuple[tuple[str, ...], ...]) -> Solution:
         parting = plan_parts(sample, whole, request.about(one), parts, least)
-        return _in_parts(table, request, one, parting, parts, budget)
+        solution, into = _in_parts(table, request, one, parting, budget)
+        told = {
+            **solution.details["in_parts"],
+            "parts_asked": request.parts or parts,
+            "sample": sample.num_rows,
+            **_cut_cost(sample, merged(parting, into), request, whole),
+        }
+        return replace(solution, details={"in_parts": told})
 
     sets = components(request.qi)
     solved = [in_parts(one) for one in sets]
@@ -445,13 +455,16 @@ def _in_parts(
     request: Request,
     sets: tuple[tuple[str, ...], ...],
     parting: Parting,
-    asked: int,
     budget: Budget,
-) -> Solution:
-    """The solution of some sets of quasi-identifiers, put together from those of parts."""
+) -> tuple[Solution, Array]:
+    """The solution of some sets of quasi-identifiers, put together from those of parts.
+
+    And for each part what it became.
+    """
     about = request.about(sets)
     problem = prepare(table, about, budget)
-    part, people, number = _satisfying(problem, parting, request.k_map)
+    part, people, into = _satisfying(problem, parting, request.k_map)
+    number = int(into.max()) + 1
     entries, crowds = (_of_parts(numbers, number) for numbers in (part, people))
     budget.progress("solving parts")
 
@@ -469,15 +482,11 @@ def _in_parts(
     solutions = each(solved, range(number), problem.entries.entries, _workers(budget))
     whole = _together(problem, solutions, entries)
     sizes = np.bincount(part, weights=problem.counts, minlength=number)
-    told = {
-        "parts": number,
-        "parts_asked": asked,
-        "rows": [int(sizes.min()), int(sizes.max())],
-    }
+    told = {"parts": number, "rows": [int(sizes.min()), int(sizes.max())]}
     stay_within(problem, whole, request.method)
     if problem.rows and not (whole.groups >= 0).any():
         raise nothing_left(problem, request.models)
-    return replace(whole, details={"in_parts": told}, solves=replace(problem, sets=sets))
+    return replace(whole, details={"in_parts": told}, solves=replace(problem, sets=sets)), into
 
 
 def _of_parts(part: Array, number: int) -> list[Array]:
@@ -486,8 +495,10 @@ def _of_parts(part: Array, number: int) -> list[Array]:
     return [order[begin:end] for begin, end in pairwise(starts)]
 
 
-def _satisfying(problem: Problem, parting: Parting, k_map: int | None) -> tuple[Array, Array, int]:
-    """The part of each entry and of each person of a population, and how many parts there are.
+def _satisfying(
+    problem: Problem, parting: Parting, k_map: int | None
+) -> tuple[Array, Array, Array]:
+    """The part of each entry and of each person of a population, and what each part became.
 
     All of them satisfy the rules.
     """
@@ -512,7 +523,7 @@ def _satisfying(problem: Problem, parting: Parting, k_map: int | None) -> tuple[
         crowd = np.bincount(people, problem.crowd.row_counts, parting.parts).astype(np.int64)
         counts, rules = _mapped(counts, crowd, rules, k_map)
     into = merged_into(parting, counts, rules, overlapping=persons)
-    return into[part], into[people], int(into.max()) + 1
+    return into[part], into[people], into
 
 
 def _mapped(counts: Array, crowd: Array, rules: Rules, k_map: int | None) -> tuple[Array, Rules]:

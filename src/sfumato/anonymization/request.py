@@ -251,8 +251,9 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     parts: Annotated[
         int | None,
         Field(
-            "Solve the table in about so many parts, each by itself; where memory does not hold "
-            "all combinations, that is done without being asked.",
+            "Solve the table in about so many parts, each by itself, and at most one for every "
+            "100 rows; where memory does not hold all combinations, that is done without being "
+            "asked.",
             BLURRING,
             "--parts",
             "N",

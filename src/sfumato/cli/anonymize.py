@@ -430,7 +430,9 @@ def _rounding(release: Release) -> dict[str, str]:
 def _parts(planned: Mapping[str, Any]) -> str:
     """How many parts there were, and what their borders cost where that is known."""
     least, most = planned["rows"]
-    told = f"{planned['parts']:,}, of {least:,} to {most:,} rows"
+    fewer = planned["parts"] < planned["parts_asked"]
+    wanted = f" (of {planned['parts_asked']:,} wanted)" if fewer else ""
+    told = f"{planned['parts']:,}{wanted}, of {least:,} to {most:,} rows"
     if "sample_loss_in_parts" in planned:
         as_one, cut = planned["sample_loss_as_one"], planned["sample_loss_in_parts"]
         told += f"; a sample loses {cut:.4f} within them, {as_one:.4f} as one"
