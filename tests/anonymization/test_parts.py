@@ -318,6 +318,16 @@ def test_all_engines_tell_what_the_cuts_cost() -> None:
     assert here["sample_loss_as_one"] > 0
 
 
+def test_there_are_no_more_combinations_than_values_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of a sample's rows are alone in it, though the table holds each of them many times."""
+    codes = np.random.default_rng(3).permutation(400_000) % 40_000
+    table = sf.table(pa.table({"a": codes % 200, "b": codes // 200}), engine="duckdb")
+    request = Request.of({"qi": ["a", "b"], "k": 5}).opened(table)
+    assert solving._combinations(table, ["a", "b"], 0) > 100_000
+    monkeypatch.setattr(solving, "ENOUGH_BYTES", 100_000 * solving._bytes_a_row(request))
+    assert solving.parts_for(table, request, Budget()) is None
+
+
 def test_numbers_with_too_many_values_are_cut_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -124,11 +124,16 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     if rows * row <= memory // 8:
         return None
     columns = (*request.qi_columns, *request.sensitive)
-    combinations = _combinations(table, columns, request.seed)
+    asked = [(table, columns)]
     if request.population is not None:
-        combinations += _combinations(request.population, request.qi_columns, request.seed)
-    fits = combinations * row <= memory and budget.holds(combinations * row)
-    if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
+        asked.append((request.population, request.qi_columns))
+
+    def fits(number: int) -> bool:
+        return number * row <= memory and budget.holds(number * row)
+
+    # values of columns are not counted elsewhere for this: rows would be moved in any case
+    combinations = _about(asked, request.seed, budget, lambda n: able.remote or fits(n))
+    if fits(combinations) and (combinations <= WORTH_JOINING * rows or not able.remote):
         return None
     if not able.remote:
         _refuse_too_little(table, budget)
@@ -156,11 +161,7 @@ def refuse_too_large(table: Table, request: Request, budget: Budget, memory: int
     row = CELL_BYTES * (len(asked[0][1]) + 1) if asked else 0
     if budget.holds(row * sum(one.rows for one, _ in asked)):
         return
-    about = [_combinations(one, names, request.seed) for one, names in asked]
-    if not budget.holds(row * sum(about)):  # there may not even be as many as a sample suggests
-        most = (_at_most(one, names, budget) for one, names in asked)
-        about = list(map(min, about, most))
-    needed = row * sum(about)
+    needed = row * _about(asked, request.seed, budget, lambda n: budget.holds(row * n))
     if not budget.holds(needed):
         raise EngineError(
             f"this takes about {(needed + PROGRAM_MEMORY) >> 20:,} MiB, more than the "
@@ -248,6 +249,19 @@ def _refuse_what_is_whole(table: Table, request: Request) -> None:
             if request.population is not None and _too_far(table, request.population)
             else f"Leave out {spell('parts', request.parts)}.",
         )
+
+
+def _about(
+    asked: Sequence[tuple[Table, Sequence[str]]],
+    seed: int,
+    budget: Budget,
+    fits: Callable[[int], bool],
+) -> int:
+    """About how many combinations tables have; if so many do not fit, no more than values allow."""
+    about = [_combinations(one, names, seed) for one, names in asked]
+    if not fits(sum(about)):
+        about = list(map(min, about, (_at_most(one, names, budget) for one, names in asked)))
+    return sum(about)
 
 
 def _combinations(table: Table, columns: Sequence[str], seed: int) -> int:
