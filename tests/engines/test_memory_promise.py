@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -683,13 +684,38 @@ def test_long_texts_of_an_arrow_file_are_counted_before_it_is_read(tmp_path: Pat
 
 def test_combinations_of_long_texts_take_more_than_others(tmp_path: Path) -> None:
     opened = sf.table(letters(tmp_path / "letters.parquet", 2_000, 1, 4_000), engine="duckdb")
-    budget = sf.Budget(memory=8 << 20)
+    budget = sf.Budget(memory=16 << 20)
     with pytest.raises(
         EngineError, match="distinct combinations of 2 columns, too many to be held"
     ):
         opened.classes(budget=budget)
     assert opened.classes(["age"], budget=budget).entries == 72
     opened.close()
+
+
+def test_groups_of_rows_that_duckdb_could_not_hold_are_copied(tmp_path: Path) -> None:
+    """It is given less than the limit, and a group of rows is held beside what it works on."""
+    numbers = np.random.default_rng(2).integers(0, 1 << 60, 100_000)
+    pq.write_table(pa.table({"number": numbers}), tmp_path / "numbers.parquet")
+    opened = sf.table(tmp_path / "numbers.parquet", engine="memory")
+    source: Any = opened.engine.source  # type: ignore[attr-defined]
+    source.memory = 16 << 20
+    for given, copied in (("12MiB", False), ("6MiB", True)):
+        with duckdb.connect(config={"memory_limit": given, "threads": 1}) as connection:
+            assert len(source.relation(connection)) == 100_000
+        assert (source._copied is not None) == copied
+    source.close()
+
+
+def test_columns_are_numbered_where_their_values_fit() -> None:
+    """A sample shows a larger share of the values than all rows do."""
+    rows, limit = np.arange(20_000), sf.Budget(memory=4_200_000)
+    for many, fit in ((20_000, False), (6_000, True)):
+        numbers = np.random.default_rng(4).permutation(rows) % many
+        for cells in (pa.array(numbers), pa.array(numbers).cast(pa.decimal128(21, 2))):
+            with sf.table(pa.table({"number": cells}), engine="duckdb") as opened:
+                assert (coded_rows(opened, limit) is not None) == fit
+                fit = False  # decimals are numbered as texts are, and take more
 
 
 def test_k_map_that_does_not_fit_is_solved_in_parts(

@@ -23,7 +23,7 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.content import ColumnFacts
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import TEXT_COPIES, Codes, asks_sql
+from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, Codes, asks_sql
 from sfumato.errors import BudgetError, spell
 from sfumato.tables import Table
 from sfumato.tables.open import refuse_too_wide
@@ -96,14 +96,15 @@ def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
 
 
 def _that_fit(table: Table, facts: Sequence[ColumnFacts], wanted: int, budget: Budget) -> int:
-    """As many rows as are wanted, or fewer where their texts are long and memory is limited."""
+    """As many rows as are wanted, or fewer where many or long values have little memory."""
     if budget.memory is None or not asks_sql(table.engine):
         return wanted
     row = 2.0 * _NUMBER_BYTES * len(facts)
     long = table.engine.text_bytes(table.columns)
     for one in facts:
         different = min(1.0, one.classes / min(wanted, one.rows))
-        row += long.get(one.name, 0.0) * (1 + TEXT_COPIES * different)
+        letters = long.get(one.name, 0.0)
+        row += letters + different * (VALUE_BYTES + TEXT_COPIES * letters)
     return min(wanted, max(_FEWEST, int(budget.memory * _SHARE / row)))
 
 

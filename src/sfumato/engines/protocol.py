@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.engines.staging import Staged
 
 __all__ = [
-    "BATCH_ROWS", "BLANKS", "CELL_BYTES", "MOST_COLUMNS", "SPELLINGS", "TEXT_COPIES",
+    "BATCH_ROWS", "BLANKS", "CELL_BYTES", "MOST_COLUMNS", "SPELLINGS", "TEXT_COPIES", "VALUE_BYTES",
     "Capabilities", "ClassSizes", "Codes", "Column", "Engine", "KeepsText", "Kind", "Pairing",
     "PersonSizes", "Source", "Spelling", "TextForm", "as_declared", "asks_sql", "beginnings",
     "codes_of", "column_of", "columns_named", "names_in", "rows_identity", "smallest_dtype",
@@ -363,6 +363,8 @@ CELL_BYTES = 64
 
 It comes as text, with its parsed copy, and becomes a code.
 """
+VALUE_BYTES = 72
+"""What a value takes, besides its letters, while the values of a column are numbered; measured."""
 TEXT_COPIES = 5
 """How often a text that is different in every row is held at once while texts are numbered."""
 _NO_BURDEN = 1 << 24

@@ -82,6 +82,8 @@ _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 _BATCH_BYTES = 1 << 24
 """Bytes of text, about, in a batch of rows on its way to a file."""
+_DECIMAL = 16.0
+"""Bytes of a decimal, which is numbered as texts are."""
 _FEW = 0.25
 """Share of rows up to which a sample is sorted without the others."""
 _LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
@@ -203,8 +205,9 @@ class SQLEngine:
         return nulls
 
     def text_bytes(self, columns: Sequence[str]) -> dict[str, float]:
-        """How long a cell of each column of text among some is on average."""
+        """How long a cell of each column of text or decimals among some is on average."""
         kinds = {column.name: column.kind for column in self.schema()}
+        decimals = {name: _DECIMAL for name in columns if kinds[name] == "decimal"}
         texts = [name for name in columns if kinds[name] == "text"]
         asked = [name for name in texts if name not in self._lengths]
         if asked:
@@ -215,7 +218,7 @@ class SQLEngine:
             (found,) = self._figures(self._select("SELECT SUMS FROM ORIGIN", SUMS=sums))
             number = max(self.row_count(), 1)
             self._lengths.update((n, size / number) for n, size in zip(asked, found, strict=True))
-        return {name: self._lengths[name] for name in texts}
+        return decimals | {name: self._lengths[name] for name in texts}
 
     def combination_bytes(self, columns: Sequence[str]) -> int:
         """What a combination takes, at most, until it is codes; long texts take more."""

@@ -24,7 +24,14 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table, encode_batches
-from sfumato.engines.protocol import CELL_BYTES, CodeArray, Codes, asks_sql
+from sfumato.engines.protocol import (
+    CELL_BYTES,
+    TEXT_COPIES,
+    VALUE_BYTES,
+    CodeArray,
+    Codes,
+    asks_sql,
+)
 from sfumato.engines.spool import PrivateFolder, give_back
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
@@ -241,8 +248,8 @@ SEARCH_BYTES = 40
 """What searches take for each row beside its codes, measured."""
 COPIED = 1.5
 """How many times codes are held by searches that set rows aside which are told apart."""
-_NUMBERED = 8, 32, 5
-"""Bytes that numbering a column takes: of each row, each value, and for each letter of a value."""
+_NUMBERED = 8
+"""Bytes that numbering a column takes of each row, besides those of its values."""
 _JUDGED = 5_000
 """Rows that tell how many values columns have."""
 
@@ -260,13 +267,14 @@ def coded_rows(opened: Table, budget: Budget, *, apart: bool = False) -> Codes |
     if not budget.holds(SEARCH_BYTES * rows + least):
         return None
     some = sampled_rows(opened, _JUDGED, 0)
-    each_row, each_value, each_letter = _NUMBERED
     letters = engine.text_bytes(opened.columns)
-    needed = {
-        name: rows * each_row
-        + rows * many / max(1, some.entries) * (each_value + each_letter * letters.get(name, 0))
-        for name, many in zip(some.columns, some.cardinalities, strict=True)
-    }
+    needed = {}
+    for name, many in zip(some.columns, some.cardinalities, strict=True):
+        value = VALUE_BYTES + TEXT_COPIES * letters.get(name, 0)
+        needed[name] = rows * (_NUMBERED + many / max(1, some.entries) * value)
+        if not budget.holds(needed[name]):  # a sample shows a larger share of the values
+            found = opened.class_sizes([name], budget)
+            needed[name] = rows * _NUMBERED + found.classes * value
     stored = _Stored() if apart else None
     held, values = list[CodeArray](), list[pa.Array]()
     waiting = list(opened.schema)

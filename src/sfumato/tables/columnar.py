@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.budget import usable_threads
+from sfumato.budget import parse_size, usable_threads
 from sfumato.engines.protocol import BATCH_ROWS, column_of
 from sfumato.engines.spool import PrivateFolder, Spool, allow, batch_rows, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
@@ -494,8 +494,10 @@ class ParquetSource(BaseSource):
         """Whether DuckDB may scan groups of rows as they are."""
         if self.memory is None:
             return True
-        ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
-        return sum(self._column_bytes().values()) * int(threads) <= self.memory // 4
+        settings = "SELECT current_setting('threads'), current_setting('memory_limit')"
+        ((threads, given),) = connection.execute(settings).fetchall()
+        most = min(self.memory // 4, parse_size(given) // 3)
+        return sum(self._column_bytes().values()) * int(threads) <= most
 
     def _column_bytes(self, buffer: float = math.inf) -> dict[str, int]:
         """What reading a group of rows takes for each column: what is stored and what is unpacked.
