@@ -32,7 +32,7 @@ from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.protocol import column_of
 from sfumato.engines.staging import WrittenFile
 from sfumato.engines.writing import format_of
-from sfumato.errors import ColumnError, EngineError, SourceError
+from sfumato.errors import ColumnError, EngineError, ParameterError, SourceError
 from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.sampling import coded_rows
 from sfumato.relational import joined_attack
@@ -716,6 +716,26 @@ def test_columns_are_numbered_where_their_values_fit() -> None:
             with sf.table(pa.table({"number": cells}), engine="duckdb") as opened:
                 assert (coded_rows(opened, limit) is not None) == fit
                 fit = False  # decimals are numbered as texts are, and take more
+
+
+def names(rows: int, many: int) -> pa.Table:
+    """A table of so many names, and of towns."""
+    at = np.random.default_rng(9).permutation(rows)
+    towns = [f"town {one % 1_100:05}" for one in at]
+    return pa.table({"name": [f"name {one % many:09}" for one in at], "town": towns})
+
+
+def test_texts_and_labels_are_counted_before_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    asked: dict[str, Any] = {"qi": ["name", "town"], "k": 5, "rows_are_people": True}
+    little, more = sf.Budget(memory=4 << 20), sf.Budget(memory=16 << 20)
+    with pytest.raises(ParameterError, match=r"`name` has more than 4,096 .* allow more memory"):
+        sf.anonymize(names(6_000, 6_000), **asked, budget=little)
+    made = sf.anonymize(names(6_000, 2_000), **asked, budget=little)
+    low, high = made.details["in_parts"]["rows"]
+    assert made.details["in_parts"]["parts"] > 1
+    assert high < 3 * low  # texts are cut by their order, and not only the most common ones
+    assert "in_parts" not in sf.anonymize(names(6_000, 6_000), **asked, budget=more).details
 
 
 def test_k_map_that_does_not_fit_is_solved_in_parts(

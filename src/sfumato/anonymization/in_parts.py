@@ -54,7 +54,14 @@ from sfumato.anonymization.releasing import (
     touched_rows,
 )
 from sfumato.anonymization.request import Request
-from sfumato.anonymization.verb import components, released, rows_and_people, solve, stay_within
+from sfumato.anonymization.verb import (
+    components,
+    released,
+    rows_and_people,
+    solve,
+    stay_within,
+    text_bytes,
+)
 from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
@@ -119,7 +126,7 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     able = table.engine.capabilities
     if _whole_because(table, request) is not None or not able.replayable:
         return None
-    rows, row = rows_and_people(table, request), _bytes_a_row(request)
+    rows, row = rows_and_people(table, request), _bytes_a_row(table, request, budget)
     memory = budget.memory or ENOUGH_BYTES
     if rows * row <= memory // 8:
         return None
@@ -137,7 +144,7 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
         return None
     if not able.remote:
         _refuse_too_little(table, budget)
-    return _power_of_two(-(-rows // _most_rows(request, budget)))
+    return _power_of_two(-(-rows // _most_rows(table, request, budget)))
 
 
 def moved(table: Table, request: Request, budget: Budget) -> tuple[str, ...]:
@@ -183,13 +190,30 @@ def _refuse_too_little(table: Table, budget: Budget) -> None:
         )
 
 
+def _refuse_large_parts(
+    table: Table, request: Request, sample: pa.Table, parting: Parting, budget: Budget
+) -> None:
+    """Refuse a table of which so many rows are alike that a part of it does not fit."""
+    sizes = np.bincount(parting.of(codes_of_table(sample.select(list(request.qi_columns)))))
+    rows = int(table.rows * sizes.max(initial=0) / max(sample.num_rows, 1))
+    row = _bytes_a_row(table, request, budget)
+    if rows > 2 * _most_rows(table, request, budget) and not budget.holds(rows * row):
+        raise EngineError(
+            f"a part of the table has about {rows:,} rows, and takes about "
+            f"{(rows * row + PROGRAM_MEMORY) >> 20:,} MiB",
+            where=table.name,
+            remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}).",
+        )
+
+
 def _power_of_two(parts: int) -> int:
     """At least so many parts, made by halving: Mondrian halves, and would end in other groups."""
     return 1 << max(0, parts - 1).bit_length()
 
 
-def _bytes_a_row(request: Request) -> int:
-    return CELL_BYTES * (len(request.qi_columns) + len(request.sensitive) + 1)
+def _bytes_a_row(table: Table, request: Request, budget: Budget) -> int:
+    cells = len(request.qi_columns) + len(request.sensitive) + 1
+    return CELL_BYTES * cells + text_bytes(table, request, budget)
 
 
 def _workers(budget: Budget) -> int:
@@ -198,10 +222,10 @@ def _workers(budget: Budget) -> int:
     return max(1, min(usable_threads(budget.threads), most))
 
 
-def _most_rows(request: Request, budget: Budget) -> int:
+def _most_rows(table: Table, request: Request, budget: Budget) -> int:
     """Rows that a worker can hold; most of the memory is for what brings and writes them."""
     memory = (budget.memory or ENOUGH_BYTES) // 4 // _workers(budget)
-    return min(PART_ROWS, max(1000, memory // _bytes_a_row(request)))
+    return min(PART_ROWS, max(1000, memory // _bytes_a_row(table, request, budget)))
 
 
 def _whole_because(table: Table, request: Request) -> str | None:
@@ -358,8 +382,10 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     """The release of a table that is solved part by part while it is written, not yet written."""
     whole = Whole.of(table, request, budget)
     budget.progress("planning parts")
-    sample, least = _sampled(table, request, whole, min(SAMPLE_ROWS, _most_rows(request, budget)))
+    most = _most_rows(table, request, budget)
+    sample, least = _sampled(table, request, whole, min(SAMPLE_ROWS, most))
     parting = plan_parts(sample, whole, request, parts, least)
+    _refuse_large_parts(table, request, sample, parting, budget)
     crowd, folder, others, people = None, None, None, None
     if request.population is not None and table.engine.capabilities.runs_work:
         others = others_of(request, table)

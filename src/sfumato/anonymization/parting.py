@@ -25,7 +25,7 @@ from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.protocol import BATCH_ROWS, Codes, Column, asks_sql, smallest_dtype
 from sfumato.engines.recoding import Cut, Dealt, Others, Parting
-from sfumato.errors import ColumnError, EngineError, ParameterError, TooManyClassesError
+from sfumato.errors import ColumnError, EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Rules, SensitiveColumn, compile_rules, require_reachable
@@ -62,6 +62,8 @@ __all__ = [
 
 MOST_VALUES = 1 << 20
 """Values of a column that are held; of a column of numbers with more, only the ends are."""
+_VALUE = 1 << 8
+"""Bytes that a value takes beside those of the part at work; all have a quarter of a limit."""
 MOST_ASKED = 10_000
 """Values whose persons are counted apart; where more are in question, those of all values are."""
 MOST_MEMBERS = 256
@@ -120,9 +122,13 @@ class Whole:
         left_open = set()
         target = () if request.target is None else (request.target,)
         names = dict.fromkeys((*request.qi_columns, *request.sensitive, *target, *request.actions))
-        for name in names:
+        left = MOST_VALUES
+        if budget.memory is not None and not table.engine.capabilities.coded:
+            left = min(left, budget.memory // 4 // _VALUE)
+        for name in sorted(names, key=lambda name: table.column(name).ordered):  # may be open
             budget.progress(f"counting the values of {name}")
-            found, others = _values(table, name, request), _values_of_people(request, name)
+            found = _values(table, name, request, left)
+            others = _values_of_people(request, name, left)
             if found is None or others is None:
                 left_open.add(name)
                 ends = _ends(table, name)
@@ -140,6 +146,8 @@ class Whole:
             if len(others):
                 held, renumbered = ranked(joined(of_type(others, held.type, name), held))
                 codes = renumbered[len(others) :][codes]
+            if budget.memory is not None:
+                left = max(1, left - len(held))
             values[name] = held
             counts[name] = np.bincount(codes, found.row_counts, len(held)).astype(np.int64)
         rows = table.rows
@@ -189,27 +197,28 @@ class Whole:
         return Codes(entries.columns, tuple(arrays), tuple(values), entries.counts, entries.entries)
 
 
-def _values(table: Table, name: str, request: Request) -> Codes | None:
+def _values(table: Table, name: str, request: Request, most: int) -> Codes | None:
     """A column's values with their counts; None of numbers of which there are too many."""
     needed = name not in request.qi_columns or name in request.actions
     try:
-        return table.values(name, None if needed else MOST_VALUES)
+        return table.values(name, None if needed else most)
     except TooManyClassesError:
         if table.column(name).ordered and name not in request.trees and not request.infers_trees:
             return None
         raise ParameterError(
-            f"column `{name}` has more than {MOST_VALUES:,} distinct values, too many to be held "
+            f"column `{name}` has more than {most:,} distinct values, too many to be held "
             "while the table is solved in parts",
             where=table.name,
-            remedy="Leave it out, or make it coarser first.",
+            remedy="Leave it out, make it coarser first, or allow more memory (e.g. "
+            f"{spell('memory', '4GB')}).",
         ) from None
 
 
-def _values_of_people(request: Request, name: str) -> pa.Array | None:
+def _values_of_people(request: Request, name: str, most: int) -> pa.Array | None:
     """A quasi-identifier's values in the population, as actions change them; none without one."""
     if request.population is None or name not in request.qi_columns:
         return pa.array([])
-    found = _values(request.population, name, request)
+    found = _values(request.population, name, request, most)
     if found is None or name not in request.actions:
         return None if found is None else found.values[0]
     return ranked(new_values(found.values[0], request.actions[name], name))[0]
@@ -418,7 +427,8 @@ def _axis(sample: pa.Table, whole: Whole, request: Request, name: str) -> _Axis 
     shape = whole.shapes.get(name)
     if isinstance(shape, EncodedHierarchy):
         return _tree_axis(name, shape, codes_among(values, shape.values)[codes], priority)
-    if isinstance(shape, Ranges) or name in whole.open:
+    many = len(values) > 2 * MOST_MEMBERS  # lists would cut off few of the rows
+    if isinstance(shape, Ranges) or name in whole.open or many:
         line = np.arange(len(values)) / (len(values) - 1)
         if isinstance(shape, Ranges):
             points = shape.points[np.minimum(shape.position, len(shape.points) - 1)]

@@ -43,7 +43,7 @@ from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import Budget, within_budget
-from sfumato.engines.protocol import asks_sql
+from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, asks_sql
 from sfumato.errors import PromiseError, spell
 from sfumato.fields import declares
 from sfumato.files import names_same
@@ -67,10 +67,13 @@ __all__ = [
     "solve",
     "solver",
     "stay_within",
+    "text_bytes",
 ]
 
 SOLVED_CELL_BYTES = 56
 """What a cell takes in memory until a release is written and verified, measured."""
+FEW_VALUES = 1_000
+"""Values of a text up to which classes show few different sets of them."""
 
 
 @declares(RequestFields)
@@ -178,12 +181,35 @@ def _one_moment(opened: Table) -> Iterator[None]:
 def _with_room(opened: Table, request: Request, budget: Budget) -> Table:
     """The table, out of core where a solution of all of its rows would not fit the memory."""
     read = len(request.qi_columns) + len(request.sensitive) + (1 if request.person is None else 3)
-    return roomy(opened, SOLVED_CELL_BYTES * rows_and_people(opened, request) * read, budget)
+    row = SOLVED_CELL_BYTES * read + text_bytes(opened, request, budget)
+    return roomy(opened, row * rows_and_people(opened, request), budget)
 
 
 def rows_and_people(opened: Table, request: Request) -> int:
     """Rows that are solved: those of the table, and of a population in which people are found."""
     return opened.rows + (0 if request.population is None else request.population.rows)
+
+
+def text_bytes(opened: Table, request: Request, budget: Budget) -> int:
+    """What the texts of a row take under a limit, besides its cells: values and their labels.
+
+    A class shows as many values as it has rows, at most. Few values make few labels.
+    """
+    engine, rows, held = opened.engine, max(opened.rows, 1), 0.0
+    if budget.memory is None or not (engine.capabilities.coded or asks_sql(engine)):
+        return 0
+    for name in request.qi_columns:
+        if opened.column(name).kind != "text" or name in request.trees:
+            continue
+        values = opened.class_sizes([name], budget=budget).classes
+        if values <= FEW_VALUES:
+            continue
+        if asks_sql(engine):
+            letters = engine.text_bytes([name])[name]
+        else:
+            letters = opened.values(name).values[0].nbytes / values
+        held += VALUE_BYTES * values / rows + TEXT_COPIES * (letters + len(", "))
+    return int(held)
 
 
 def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
