@@ -131,6 +131,15 @@ def test_minimal_hitting_sets_equal_brute_force(edges):
     assert set(found) == minimal(7, lambda s: all(set(s) & edge for edge in edges))
 
 
+def test_sets_of_many_columns_are_found_where_room_was_made_for_few():
+    few = np.random.default_rng(3).random((12, 7)) < 0.4
+    few = few[few.any(axis=1)]
+    alone = np.eye(47, dtype=bool)[7:]
+    both = np.concatenate([alone, np.pad(few, ((0, 0), (0, 40)))])
+    wanted = [(*one, *range(7, 47)) for one in minimal_hitting_sets(few)[0]]
+    assert minimal_hitting_sets(both) == (wanted, True)
+
+
 def test_columns_that_say_the_same_are_named_once():
     table = pa.table({"a": [1, 1, 2, 2], "b": ["x", "x", "y", "y"], "c": [1, 2, 1, 2]})
     found = sf.minimal_keys(table)

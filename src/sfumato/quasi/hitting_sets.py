@@ -122,7 +122,8 @@ def hitting_sets(edges, words, limit, max_size):  # type: ignore[no-untyped-def]
         for w in range(words):
             everything[w] |= edges[v, w]
     uncovered = np.zeros((vertices + 2, words), np.uint64)
-    critical = np.zeros((vertices + 2, vertices + 1, words), np.uint64)
+    depths = min(vertices + 2, 16)  # more where sets are larger: of wide tables few are
+    critical = np.zeros((depths, depths, words), np.uint64)
     chosen = np.zeros(vertices + 1, np.int64)
     candidate = np.zeros((vertices + 2, vertices), np.bool_)
     branch = np.zeros((vertices + 2, vertices), np.int64)
@@ -163,6 +164,11 @@ def hitting_sets(edges, words, limit, max_size):  # type: ignore[no-untyped-def]
             continue
         v = branch[depth, cursor[depth]]
         cursor[depth] += 1
+        if depth + 1 == depths:
+            deeper = np.zeros((2 * depths, 2 * depths, words), np.uint64)
+            for at in range(depths):
+                deeper[at, :depths] = critical[at]
+            critical, depths = deeper, 2 * depths
         minimal = True
         for i in range(depth):
             alive = False
