@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.release.beside import NOT_PROMISED, beside, linked
+from sfumato.release.beside import NOT_PROMISED, _some, beside, linked
 
 
 def people(rows: int = 600) -> pa.Table:
@@ -38,6 +38,20 @@ def test_rows_alone_are_those_that_brute_force_finds() -> None:
         sizes = frame.groupby(["age", *found.by[:step]]).size()
         assert alone == int((sizes == 1).sum())
     assert set(found.all_columns) == {"job", "town"}
+
+
+def test_long_labels_of_rows_that_are_looked_at_are_held_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    labels = pa.array(["x" * 100_000, None, "y" * 100_000])
+    rows = people().append_column("label", labels.take(pa.array(np.arange(600) % 3)))
+    released = sf.table(rows, engine="memory")
+    whole = beside(released, ["label"], ["wage", "ill", "id"])
+    monkeypatch.setattr("sfumato.release.beside._LOOKED_AT", 500)
+    seen = _some(released, released.columns, None)
+    assert seen.num_rows == 500
+    assert seen.column("label").nbytes < 1 << 20
+    assert beside(released, ["label"], ["wage", "ill", "id"]) == whole
 
 
 @pytest.mark.postgres

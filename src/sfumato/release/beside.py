@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.columns.content import FEW
 from sfumato.columns.persons import naming_columns
+from sfumato.engines.encoding import as_arrow
 from sfumato.engines.protocol import CodeArray, Codes, asks_sql
 from sfumato.errors import spell
 from sfumato.kernels import class_ids, group_distinct, refine, representatives
@@ -179,7 +181,7 @@ def beside(
         return Beside(tuple(qi), (), (), tuple(kept), by_all, rows, (), several)
     few = released if able.coded and rows <= _LOOKED_AT else None
     if few is None:
-        few = table(released.sample(_looked_at(released, shown, budget), shown))
+        few = table(_some(released, shown, budget))
     few.codes(shown, budget)  # read together, in one pass
     sizes = {name: few.class_sizes([name], budget) for name in kept}
     near = [n for n in kept if sizes[n].classes > _NEARLY_A_KEY * few.rows]
@@ -201,6 +203,20 @@ def beside(
     ]
     by_all = released.class_sizes([*qi, *telling], budget).unique_rows
     return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), by_all, rows, own, several)
+
+
+def _some(released: Table, columns: Sequence[str], budget: Budget | None) -> pa.Table:
+    """Some rows; of those that are held as codes, long labels are held once."""
+    if not released.engine.capabilities.coded:
+        return released.sample(_looked_at(released, columns, budget), columns)
+    drawn = released.codes(columns, budget).drawn(_LOOKED_AT, 0)
+    cells = {}
+    for name, codes, values in zip(drawn.columns, drawn.arrays, drawn.values, strict=True):
+        if released.column(name).kind == "text":
+            cells[name] = pa.DictionaryArray.from_arrays(as_arrow(codes), values)
+        else:
+            cells[name] = values.take(as_arrow(codes))
+    return pa.table(cells)
 
 
 def _looked_at(released: Table, columns: Sequence[str], budget: Budget | None) -> int:
