@@ -25,6 +25,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymization import in_parts
+from sfumato.anonymization.methods.annealing import _entries_that_fit, _parts
+from sfumato.anonymization.methods.moves import Search
+from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.problem import allowed_blocks
 from sfumato.anonymization.request import Request
 from sfumato.columns.persons import Persons
 from sfumato.engines.encoding import _Dictionaries
@@ -736,6 +740,21 @@ def test_texts_and_labels_are_counted_before_work_starts(monkeypatch: pytest.Mon
     assert made.details["in_parts"]["parts"] > 1
     assert high < 3 * low  # texts are cut by their order, and not only the most common ones
     assert "in_parts" not in sf.anonymize(names(6_000, 6_000), **asked, budget=more).details
+
+
+def test_classes_of_many_values_are_improved_some_at_a_time() -> None:
+    """Each of them remembers by a bit which values it shows."""
+    table = sf.table(names(3_000, 3_000), engine="memory")
+    request = Request().overridden({"qi": ["name", "town"], "k": 2}).opened(table)
+    parts = []
+    for memory in (None, 256 << 20, 16 << 20):
+        problem = prepare(table, request, sf.Budget(memory=memory, threads=1))
+        search = Search(problem, allowed_blocks(problem), np.arange(3_000) // 2)
+        cut = _parts(problem, search.blocks, 0, _entries_that_fit(search))
+        parts.append(len(cut))
+        assert sum(len(part.order) for part in cut) == 3_000
+    assert parts[:2] == [1, 1]
+    assert parts[2] > 1
 
 
 def test_k_map_that_does_not_fit_is_solved_in_parts(
