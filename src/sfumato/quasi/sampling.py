@@ -273,8 +273,8 @@ def coded_rows(opened: Table, budget: Budget, *, apart: bool = False) -> Codes |
         value = VALUE_BYTES + TEXT_COPIES * letters.get(name, 0)
         needed[name] = rows * (_NUMBERED + many / max(1, some.entries) * value)
         if not budget.holds(needed[name]):  # a sample shows a larger share of the values
-            found = opened.class_sizes([name], budget)
-            needed[name] = rows * _NUMBERED + found.classes * value
+            values_there = opened.class_sizes([name], budget).classes
+            needed[name] = rows * _NUMBERED + values_there * value
     stored = _Stored() if apart else None
     held, values = list[CodeArray](), list[pa.Array]()
     waiting = list(opened.schema)
