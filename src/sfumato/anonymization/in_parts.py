@@ -225,7 +225,9 @@ def _workers(budget: Budget) -> int:
 def _most_rows(table: Table, request: Request, budget: Budget) -> int:
     """Rows that a worker can hold; most of the memory is for what brings and writes them."""
     memory = (budget.memory or ENOUGH_BYTES) // 4 // _workers(budget)
-    return min(PART_ROWS, max(1000, memory // _bytes_a_row(table, request, budget)))
+    row = _bytes_a_row(table, request, budget)
+    row += text_bytes(table, request, budget)  # a part's labels are written out row by row
+    return min(PART_ROWS, max(1000, memory // row))
 
 
 def _whole_because(table: Table, request: Request) -> str | None:
