@@ -324,7 +324,8 @@ def test_there_are_no_more_combinations_than_values_allow(monkeypatch: pytest.Mo
     table = sf.table(pa.table({"a": codes % 200, "b": codes // 200}), engine="duckdb")
     request = Request.of({"qi": ["a", "b"], "k": 5}).opened(table)
     assert solving._combinations(table, ["a", "b"], 0) > 100_000
-    monkeypatch.setattr(solving, "ENOUGH_BYTES", 100_000 * solving._bytes_a_row(request))
+    row = solving._bytes_a_row(table, request, Budget())
+    monkeypatch.setattr(solving, "ENOUGH_BYTES", 100_000 * row)
     assert solving.parts_for(table, request, Budget()) is None
 
 
