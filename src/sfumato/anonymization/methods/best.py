@@ -115,6 +115,9 @@ all columns have trees, in which it seldom loses least."""
 WALKED, WALKS = 500, 8
 """A walk through the lattice takes at least one row in so many in each step; and how many walks
 there are at most."""
+LOOKING = (2e-9, 6e-9)
+"""Seconds for each entry and node of a lattice below which whole nodes are not visited where there
+is a time limit; and where classes are compared with all rows."""
 VISITING, WALKING, SEARCHED = (0.8, 0.5), (0.7, 0.4), (1, 2)
 """Shares of the time left for whole nodes, and for a walk after them; and how many times as long as
 it takes to begin a search there must be that it is worth more than other nodes. Each also where
@@ -392,8 +395,7 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
         return "there are too few rows for two classes"
     if (rounds and problem.budget.seconds is None) or _unbounded(problem) is not None:
         return None
-    nodes = math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
-    if nodes > (PROVEN // max(len(blocks.order), 1) if rounds else QUICKLY_PROVEN):
+    if _nodes(problem) > (PROVEN // max(len(blocks.order), 1) if rounds else QUICKLY_PROVEN):
         return None
     lattice = _Lattice.of(problem, blocks.order, _loss(problem))
     known = loss * _cells(problem)
@@ -520,12 +522,14 @@ def _groupings(
             yield name, placed(plain, blocks, covered)
 
     found: list[str] = []
-    slow, large = 0.0, len(blocks.order) >= SHARED
+    slow, large, visiting = 0.0, len(blocks.order) >= SHARED, False
     crowded, limited = problem.rules.k > FEW, budget.seconds is not None
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
     if (crowded or limited) and not large and Walks.possible(problem):
-        name = "nodes" if limited else "walk"
-        covered, slow = (_visited if limited else _walked)(plain, blocks, loss)
+        visits = min(_nodes(problem) * len(blocks.order), MOST_VISITED)
+        visiting = limited and budget.remaining > LOOKING[compares(problem.rules)] * visits
+        name = "nodes" if visiting else "walk"
+        covered, slow = (_visited if visiting else _walked)(plain, blocks, loss)
         yield from leaving(name, covered)
         if compares(problem.rules):  # where placing takes longest
             yield "mondrian", _cut(plain, blocks)
@@ -536,7 +540,7 @@ def _groupings(
             yield "mondrian", _cut(plain, blocks)
         if budget.remaining < DESCENDING[crowded] * slow or budget.spent():
             return
-        if limited and crowded and slow:
+        if visiting and crowded:
             covered = _walked(plain, blocks, loss)[0]
             yield from leaving("walk", covered)
             yield from everybody("walk", covered)
@@ -546,8 +550,7 @@ def _groupings(
     if good or not slow:
         yield from leaving("lattice", covered)
         yield from everybody("lattice", covered)
-    nodes = math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
-    visited = min(nodes * len(covered), MOST_VISITED)
+    visited = min(_nodes(problem) * len(covered), MOST_VISITED)
     wanted = not limited and (crowded or (most and visited <= VISITED))
     if wanted and good and not large:
         covered = node_groups(plain, blocks)
@@ -562,9 +565,13 @@ def _groupings(
 
 def _walked(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
     """The best of several walks through the lattice, and how long the first took."""
-    walks = Walks(problem, blocks)
-    finest = max(problem.rows / WALKED, float(problem.rules.k))
-    return _best_way(problem, loss, lambda fine, charges: walks.groups(fine * finest, 1e9, charges))
+    walks, budget = Walks(problem, blocks), problem.budget
+    finest, share = max(problem.rows / WALKED, float(problem.rules.k)), compares(problem.rules)
+
+    def groups(fine: float, charges: Array) -> Array:
+        return walks.groups(fine * finest, min(WALKING[share] * budget.remaining, 1e9), charges)
+
+    return _best_way(problem, loss, groups)
 
 
 def _visited(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
@@ -614,6 +621,11 @@ def _best_way(
         varied = chosen[1] * np.exp(VARIED * random.normal(size=len(problem.qi)))
         way = chosen[0] * 2 ** random.normal(), varied
     return answer, first
+
+
+def _nodes(problem: Problem) -> int:
+    """How many nodes the lattice of levels has."""
+    return math.prod(len(level_groups(shape)) for shape in problem.shapes.values())
 
 
 def _cut(problem: Problem, blocks: Blocks) -> Array:
