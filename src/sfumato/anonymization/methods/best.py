@@ -115,7 +115,7 @@ all columns have trees, in which it seldom loses least."""
 WALKED, WALKS = 500, 8
 """A walk through the lattice takes at least one row in so many in each step; and how many walks
 there are at most."""
-LOOKING = (2e-9, 6e-9)
+LOOKING = (1e-9, 3e-9)
 """Seconds for each entry and node of a lattice below which whole nodes are not visited where there
 is a time limit; and where classes are compared with all rows."""
 VISITING, WALKING, SEARCHED = (0.8, 0.5), (0.7, 0.4), (1, 2)
