@@ -1,15 +1,16 @@
 """The best grouping that a given time finds: start from the best of the others, then improve.
 
 The start is the least lossy of lattice-descending recoding, Mondrian and, where some column has no
-tree and it does not take too long, k-member clustering; with a time limit, of walks through the
-lattice, too. Where groups are large, there are starts at walks and at whole nodes of the lattice,
-and several of all are tried. A search then founds, closes and rearranges classes under all rules
-and within all boundaries. Without a time limit it makes one round, or as many as were asked for;
-with one it goes on, each round slower than the last, until the time is over or it is proven that
-nothing is left to gain. Whenever it is stopped, the best so far is the answer. Where rows may be
-left out, some starts leave out whoever finds no company on their way, and the search leaves out
-rows, one by one, where the others gain more than these lose, which is everything, and takes them
-back. Where every column has a tree, it can be asked to prove how much less any recoding could lose.
+tree and it does not take too long, k-member clustering; with a time limit, of whole nodes of the
+lattice, or of walks through it where there is not even time for these. Where groups are large,
+there are starts at both, and several of all are tried. A search then founds, closes and rearranges
+classes under all rules and within all boundaries. Without a time limit it makes one round, or as
+many as were asked for; with one it goes on, each round slower than the last, until the time is
+over or it is proven that nothing is left to gain. Whenever it is stopped, the best so far is the
+answer. Where rows may be left out, some starts leave out whoever finds no company on their way, and
+the search leaves out rows, one by one, where the others gain more than these lose, which is
+everything, and takes them back. Where every column has a tree, it can be asked to prove how much
+less any recoding could lose.
 
 That proof is a linear program. The rows of a group show, column by column, a node of the tree. So
 the group lies in a *class* of some node of the lattice of levels, the rows that look alike there,
@@ -500,10 +501,10 @@ def _groupings(
 ) -> Iterator[tuple[str, Array]]:
     """The starts, first those that lose least for the time they take.
 
-    Where there is a time limit those are walks through the lattice, and the whole of it is only
-    descended where there seems to be time for it. Where time is over before that has ended, or
-    before rows that are left over were placed, Mondrian still follows: it is quick, and loses less
-    than what was begun.
+    Where there is a time limit those are at whole nodes of the lattice, or on walks through it, and
+    it is only descended where there seems to be time for that. Where time is over before that has
+    ended, or before rows that are left over were placed, Mondrian still follows: it is quick, and
+    loses less than what was begun.
     """
     plain, budget = replace(problem, options={}), problem.budget
 

@@ -7,7 +7,8 @@ satisfy the rules and lose no more than the limit become a group, which then sho
 must: its lowest common ancestors. It is the covering of Park & Shim (approximate algorithms for
 k-anonymity) with levels in the place of sets of columns.
 
-Where there is little time, `Walks` visits few nodes: from the finest one it goes on to one beside
+`node_groups` takes all classes of a node, in the order of what is left to lose. Where there is
+little time, `Walks` visits few nodes: from the finest one it goes on to one beside
 the last, which loses little and where enough of the rows that are left find company.
 """
 
