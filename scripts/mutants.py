@@ -35,8 +35,8 @@ LISTED = "tests/mutants.toml"
 PACKAGE = "src/sfumato"
 SECONDS = 240
 """That the tests of one mutant may take; most take a few."""
-QUICK = "not slow and not spark and not postgres and not browser"
-"""Of the tests those that `make test` runs, and that need no server."""
+QUICK = "not slow and not spark and not browser"
+"""Of the tests those that `make test` runs, and that start in a moment."""
 SERVES = "--serve-bench"
 LIBRARIES = (
     "numpy", "numba.core.event", "numba.extending", "numba.typed", "pyarrow.compute", "pyarrow.csv",

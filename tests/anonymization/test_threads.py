@@ -53,7 +53,7 @@ WAYS = {
     "within boundaries": {"boundaries": {"age": {"max_width": 20}}},
     "in parts": {"parts": 4},
     "lattice": {"method": "lattice"},
-    "lattice with l": {"method": "lattice", "sensitive": ["ill"], "l": 2},
+    "lattice with l": {"method": "lattice", "sensitive": ["ill"], "l": 4},
     "full-domain": {"method": "full-domain", "suppression_limit": 0.05},
     "kmember": {"method": "kmember"},
     "kmember in parts": {"method": "kmember", "part_size": 100},

@@ -27,7 +27,7 @@ from sfumato.privacy import (
     require_reachable,
     with_crowd,
 )
-from sfumato.privacy.rules import by_entries, holds, sides_hold
+from sfumato.privacy.rules import by_entries, few_groups_hold, holds, sides_hold
 
 KEY = b"0123456789abcdef"
 LETTERS = taxonomy([("a", "early"), ("b", "early"), ("early", "any"), ("c", "any")])
@@ -213,7 +213,10 @@ def test_both_sides_of_a_limit(counts: list[int], just_held: Model, just_missed:
     codes = {"q": np.repeat([0, 1], 3), "s": np.tile(np.arange(3), 2)}
     rows = np.r_[held, [10, 10, 5] - held]
     for model, fine in ((just_held, True), (just_missed, False)):
-        assert holds(int(held.sum()), held, compile_rules([model], whole)) is fine
+        rules = compile_rules([model], whole)
+        assert holds(int(held.sum()), held, rules) is fine
+        group = np.zeros(3, np.int64), 1, held, np.arange(3)[:, None]
+        assert few_groups_hold(*group, rules).tolist() == [fine]
         found = check([model], codes, ["q"], counts=rows, values={"s": values})
         assert found.holds is fine
         assert found.findings[0].failing_rows == (0 if fine else held.sum())

@@ -131,17 +131,26 @@ def test_parameters_must_be_plain():
         secure.together(lambda s: 1, lambda s: 1, parameters={"x": object()}, timeout=1)
 
 
-def test_parties_that_drift_apart_stop():
-    ring = secure.Ring.power_of_two(32)
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ([("sum", 8)], [("sum", 9)]),
+        ([("sum", 8)], [("log", 8)]),
+        ([("sum", 8)], [("sum", 8), ("sum", 8)]),
+    ],
+)
+def test_parties_that_drift_apart_stop(mine, theirs):
+    def party(operations):
+        def play(session):
+            for name, bits in operations:
+                session.begin(name, bits=bits)
+            return session.exchange("results", b"x")
 
-    def alice(session):
-        return secure.log(session, secure.private(ring, [5]), bits=8)
+        return play
 
-    def bob(session):
-        return secure.log(session, secure.private(ring, [5]), bits=9)
-
+    assert secure.together(party(mine), party(mine), timeout=60)
     with pytest.raises(PeerError, match=r"another step|stopped"):
-        secure.together(alice, bob, timeout=60)
+        secure.together(party(mine), party(theirs), timeout=60)
 
 
 def test_the_side_that_failed_explains_and_the_other_is_told_nothing_private():
