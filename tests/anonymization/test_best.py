@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numba
@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.methods import annealing, best, lattice
+from sfumato.anonymization.methods import annealing, best, iterated, lattice
 from sfumato.anonymization.methods.best import solve
+from sfumato.anonymization.methods.iterated import Iteration
+from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import (
     END,
     begin,
@@ -30,6 +32,7 @@ from sfumato.anonymization.problem import allowed_blocks, positions_of
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, Clock
 from sfumato.errors import ParameterError
+from sfumato.privacy.rules import holds
 from tree_partitions import TREES, optimum, small_table
 
 
@@ -162,7 +165,7 @@ def test_large_groups_are_gathered_class_by_class():
 
 @pytest.mark.parametrize("asked", [{"l": 4}, {"t": 0.15}, {"person": "who"}])
 def test_large_groups_keep_every_rule(asked):
-    table = crowd(np.random.default_rng(10), 400)
+    table = crowd(np.random.default_rng(4), 400)
     table = table.append_column("row", pa.array(np.arange(400) * 0.5))  # rows may be sorted
     owner = dict(zip(table["row"].to_pylist(), table["who"].to_pylist(), strict=True))
     sensitive = {} if "person" in asked else {"sensitive": ["illness"]}
@@ -344,7 +347,7 @@ def test_as_many_rows_are_left_out_as_pay_and_may_be(rules, part, monkeypatch):
         assert release.suppressed_rows <= min(most, 5)
         assert release.details.get("left_out", 0) == release.suppressed_rows
         assert release.utility["ncp"] == pytest.approx(release.details["loss_after"])
-        assert {"lattice", "nodes", "walk"} <= release.details["starts"].keys()  # k is large
+        assert {"lattice", "iterated", "coarse"} <= release.details["starts"].keys()  # k is large
     assert release.utility["ncp"] == pytest.approx(5 / 65)
 
 
@@ -458,71 +461,100 @@ def test_where_every_column_has_a_tree_nothing_is_clustered():
     assert set(found.details["starts"]) == {"lattice", "mondrian"}
 
 
-@pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}])
-@pytest.mark.parametrize("seconds", [0.0, 1e9])
-def test_walks_take_classes_that_hold_and_leave_who_has_no_company(rules, seconds):
+def iterated_problem(table, k, seconds=1e9, **rules):
+    """What an iteration is asked to group, and which entries may be grouped."""
+    told = {"sensitive": ["illness"], "hierarchies": TREES, "method": "best", **rules}
+    opened, asked = sf.table(table), {"qi": table.column_names[:3], "k": k, **told}
+    problem = prepare(opened, Request.of(asked).opened(opened), Budget(seconds=seconds))
+    return problem, allowed_blocks(problem)
+
+
+@pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}, {"l": 2, "l_kind": "entropy"}])
+@pytest.mark.parametrize("seconds", [0.0, 1e9, math.inf])
+def test_an_iteration_takes_classes_that_hold_and_leaves_who_has_no_company(rules, seconds):
     random = np.random.default_rng(23)
-    table = crowd(random, 300)
-    told = {"sensitive": ["illness"], "hierarchies": TREES, "method": "best", "rounds": 0, **rules}
-    asked = {"qi": table.column_names[:3], "k": 6, **told}
-    opened = sf.table(table)
-    problem = prepare(opened, Request.of(asked).opened(opened), Budget(seconds=1e9))
-    walks = lattice.Walks(problem, allowed_blocks(problem))
+    problem, blocks = iterated_problem(crowd(random, 300), 6, rounds=0, **rules)
+    iteration = Iteration(problem, blocks)
     ill, rows = problem.entries.column("illness"), problem.counts
     everybody = np.bincount(ill, rows) / rows.sum()
-    for charges in [np.ones(3), np.exp(random.normal(size=3))]:
-        groups = walks.groups(6.0, seconds, charges)
+    monotone = "t" not in rules and "l_kind" not in rules
+    for least, charges in [(1, np.ones(3)), (30, np.exp(random.normal(size=3)))]:
+        groups = iteration.groups(least, seconds, charges)
         assert (groups >= 0).any()
         for group in range(groups.max() + 1):
             held = np.bincount(ill[groups == group], rows[groups == group], len(everybody))
             assert held.sum() >= 6
-            assert (held > 0).sum() >= rules.get("l", 1)
-            assert abs(held / held.sum() - everybody).sum() / 2 <= rules.get("t", 1) + 1e-9
+            assert holds(held.sum(), held, problem.rules)
         left = np.bincount(ill[groups < 0], rows[groups < 0], len(everybody))
-        if "t" not in rules:  # all of them look alike at the top
+        if monotone:  # all of them look alike at the top
             assert left.sum() < 6 or (left > 0).sum() < rules.get("l", 1)
-    half = np.where(groups % 2 == 0, groups, -1)  # a walk that goes on with who is left
-    more = walks.groups(6.0, seconds, np.ones(3), half)
-    assert (more[half >= 0] == half[half >= 0]).all()
-    assert more[half < 0].max() > half.max()
-    for group in range(half.max() + 1, more.max() + 1):
-        held = np.bincount(ill[more == group], rows[more == group], len(everybody))
-        assert held.sum() >= 6
-        assert (held > 0).sum() >= rules.get("l", 1)
-        assert abs(held / held.sum() - everybody).sum() / 2 <= rules.get("t", 1) + 1e-9
-    found = solve(problem)  # with a time limit whole nodes are one of the starts, placed
-    assert found.details["starts"]["nodes"] <= 1.0
+    found = solve(problem)  # with a time limit it is one of the starts, placed
+    assert found.details["starts"]["iterated"] <= 1.0
     assert (found.groups >= 0).all()
 
 
-def test_whole_nodes_are_left_where_time_is_over_and_a_walk_takes_the_rest(monkeypatch):
+@pytest.mark.parametrize("rules", [{}, {"l": 3}])
+@pytest.mark.parametrize("least", [1, 20, 90])
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_of_an_iteration_are_the_best_of_the_whole_lattice(rules, least, seed, monkeypatch):
+    """As brute force finds them, which looks at all nodes for each."""
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(seed), 120), 4, **rules)
+    iteration = Iteration(problem, blocks)
+    expected = brute_iteration(problem, iteration.lattice, iteration.heights, least)
+    assert (expected >= 0).any()
+    several = len(np.unique(expected)) > 3
+    assert several or least > 1
+    for work, kept in ((iterated.WORK, iterated.KEPT), (1, 1)):  # asked after every look; no room
+        monkeypatch.setattr(iterated, "WORK", work)
+        monkeypatch.setattr(iterated, "KEPT", kept)
+        groups = iteration.groups(least, math.inf, np.ones(3))
+        assert ((groups < 0) == (expected < 0)).all()
+        assert len({*zip(groups, expected, strict=True)}) == len(np.unique(expected))
+
+
+def brute_iteration(problem, lattice, heights, least):
+    """Groups made at the node that loses least of those at which enough rows find company."""
+    rules, sensitive, rows = problem.rules, lattice.sensitive, lattice.weights
+    groups, made, left = np.full(len(rows), -1), 0, np.arange(len(rows))
+    while len(left):
+        best = math.inf
+        for node in itertools.product(*map(range, heights)):  # the first of those that lose alike
+            at = lattice.starts[range(len(node)), node] + lattice.table[left]
+            loss = float((rows[left] * lattice.prices[at].sum(axis=1)).sum())
+            if loss > best - 1e-7:
+                continue
+            _, number = np.unique(lattice.marks[at].sum(axis=1), return_inverse=True)
+            counts = np.zeros((number.max() + 1, rules.offsets[-1]), np.int64)
+            for values in sensitive[left].T:
+                np.add.at(counts, (number, values), rows[left])
+            sizes = np.bincount(number, rows[left]).astype(np.int64)
+            good = [holds(size, held, rules) for size, held in zip(sizes, counts, strict=True)]
+            if sizes[good].sum() >= min(least, rows[left].sum()):
+                best, taken = loss, np.where(np.array(good)[number], number, -1)
+        if best == math.inf:
+            break
+        groups[left[taken >= 0]] = made + taken[taken >= 0]
+        made, left = groups.max() + 1, left[taken < 0]
+    return groups
+
+
+def test_an_iteration_that_has_no_time_takes_fewer_steps_and_loses_more():
     table = crowd(np.random.default_rng(3), 600)
-    asked = {"qi": table.column_names[:3], "k": 6, "method": "best", "hierarchies": TREES}
-    opened = sf.table(table)
-    problem = prepare(opened, Request.of(asked).opened(opened), Budget(seconds=1e9))
-    blocks, descend = allowed_blocks(problem), lattice._descend
-    whole = lattice.node_groups(problem, blocks)
-    monkeypatch.setattr(lattice, "BRIEF_WORK", 1)
-    for visits in (0, 1, 5):
-        stopped = replace(problem, budget=Budget(seconds=1e9))
-        made = []
+    problem, blocks = iterated_problem(table, 6)
+    iteration, losses = Iteration(problem, blocks), {}
+    for seconds in (0.0, math.inf):
+        groups = iteration.groups(1, seconds, np.ones(3))
+        assert problem.counts[groups < 0].sum() < 6
+        losses[seconds] = Search(problem, blocks, groups, most=600).loss()
+    assert losses[math.inf] < losses[0.0]
 
-        def visit(*given, budget=stopped.budget, made=made, most=visits):
-            made.append(len(given[2]))
-            if sum(made) >= most:
-                budget.end()
-            return descend(*given)
 
-        monkeypatch.setattr(lattice, "_descend", visit)
-        if not visits:
-            stopped.budget.end()
-        groups = lattice.node_groups(stopped, blocks)
-        assert sum(made) == visits
-        assert (groups < 0).sum() >= (whole < 0).sum()
-        monkeypatch.setattr(lattice, "_descend", descend)
-        rest = lattice.Walks(problem, blocks).groups(6.0, 1e9, np.ones(3), groups)
-        assert (rest[groups >= 0] == groups[groups >= 0]).all()
-        assert problem.counts[rest < 0].sum() < 6
+def test_an_iteration_ends_when_it_is_cancelled(monkeypatch):
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6)
+    monkeypatch.setattr(iterated, "WORK", 1)
+    problem.budget.cancel()
+    groups = Iteration(problem, blocks).groups(1, math.inf, np.ones(3))
+    assert groups.max() <= 0  # one look at most, and who was released there
 
 
 @pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.3}])

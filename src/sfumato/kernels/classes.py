@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy.typing as npt
 
 from sfumato.budget import usable_threads
 from sfumato.kernels import compiling
-from sfumato.kernels.compiling import Loop, always_compiled, without_numba
+from sfumato.kernels.compiling import Loop, always_compiled
 
 __all__ = [
     "BLOCK",
@@ -300,7 +301,19 @@ def _reduce(
         loop(_numbers(groups), _numbers(codes), out)
 
 
-@without_numba
+def _few_spans(
+    position: CodeArray, codes: CodeArray, groups: CodeArray, n_groups: int
+) -> tuple[CodeArray, CodeArray]:
+    """`group_spans` by numpy."""
+    low, high = np.full(n_groups, 2**31 - 1, np.int32), np.full(n_groups, -1, np.int32)
+    there = groups >= 0
+    held, at = position[codes[there]], groups[there]
+    np.minimum.at(low, at, held)
+    np.maximum.at(high, at, held)
+    return low, high
+
+
+@partial(Loop, instead=_few_spans, direct=True)
 def group_spans(
     position: CodeArray, codes: CodeArray, groups: CodeArray, n_groups: int
 ) -> tuple[CodeArray, CodeArray]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from sfumato.errors import ColumnError, did_you_mean
 from sfumato.hierarchy.tree import Array, Tree
-from sfumato.kernels.compiling import bare, compiled, without_numba
+from sfumato.kernels.compiling import Loop, bare, compiled, without_numba
 from sfumato.privacy.base import TOLERANCE, Model, SensitiveColumn
 
 __all__ = [
@@ -733,7 +734,7 @@ def few_groups_hold(
     return good
 
 
-@without_numba
+@partial(Loop, instead=few_groups_hold, direct=True)
 def groups_hold(
     groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
 ) -> Array:

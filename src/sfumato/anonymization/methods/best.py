@@ -1,9 +1,9 @@
 """The best grouping that a given time finds: start from the best of the others, then improve.
 
 The start is the least lossy of lattice-descending recoding, Mondrian and, where some column has no
-tree and it does not take too long, k-member clustering; with a time limit, of whole nodes of the
-lattice, or of walks through it where there is not even time for these. Where groups are large,
-there are starts at both, and several of all are tried. A search then founds, closes and rearranges
+tree and it does not take too long, k-member clustering; with a time limit, or where groups are
+large or rows may be left out, also of iterated global recoding, in fine steps and in coarse ones.
+Where groups are large, several starts are tried. A search then founds, closes and rearranges
 classes under all rules and within all boundaries. Without a time limit it makes one round, or as
 many as were asked for; with one it goes on, each round slower than the last, until the time is
 over or it is proven that nothing is left to gain. Whenever it is stopped, the best so far is the
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -40,14 +40,12 @@ from sfumato.anonymization.methods.annealing import (
     improve,
     rows_of_values,
 )
+from sfumato.anonymization.methods.iterated import Iteration
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import (
-    MOST_VISITED,
     SHARED,
-    Walks,
     covering_groups,
     level_groups,
-    node_groups,
     placed,
 )
 from sfumato.anonymization.methods.mondrian import cut_groups
@@ -93,9 +91,8 @@ BOUNDS = ("none", "lp")
 SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
-"""Share of the time left that may go into a proof that nothing is left to gain, or into all nodes
-of a lattice."""
-ENDING, MOST_ENDING = (0.002, 3e-7, 0.01), 0.25
+"""Share of the time left that may go into a proof that nothing is left to gain."""
+ENDING, MOST_ENDING = (0.0015, 2e-7, 0.02), 0.25
 """Seconds, seconds a row, and share of a time limit that are needed after a search; and most of a
 time limit for all of it."""
 STARTING = 0.8
@@ -113,27 +110,21 @@ classes are compared with all rows."""
 CUTTING = (1e-6, 1e-5)
 """Seconds a row that must be left for Mondrian, which takes less, where there is a start; and where
 all columns have trees, in which it seldom loses least."""
-WALKED, WALKS = 500, 8
-"""A walk through the lattice takes at least one row in so many in each step; and how many walks
-there are at most."""
-LOOKING = (1e-9, 3e-9)
-"""Seconds for each entry and node of a lattice below which whole nodes are not visited where there
-is a time limit; and where classes are compared with all rows."""
-VISITING, WALKING, SEARCHED = (0.8, 0.5), (0.7, 0.4), (1, 2)
-"""Shares of the time left for whole nodes, and for a walk after them; and how many times as long as
-it takes to begin a search there must be that it is worth more than other nodes. Each also where
-classes are compared with all rows: there they are made to hold once more."""
+COARSE, WAYS = (100, 500), 8
+"""Steps of an iteration release at least one row in so many, with a time limit and without, where
+it is not as fine as can be; and how many of them there are at most."""
+ITERATING, SEARCHED = (0.95, 0.7), (1, 2)
+"""Share of the time left for an iteration; and how many times as long as it takes to begin a search
+there must be that it is worth more than another iteration. Each also where classes are compared
+with all rows: there they are made to hold once more."""
 VARIED, MORE = 0.1, 1.3
-"""By how much ways differ in what they find dear (standard deviation of its logarithm), and how
-many times as long as the first took there must be time for another."""
+"""By how much iterations differ in what they find dear (standard deviation of its logarithm), and
+how many times as long as the first took there must be time for another."""
 DESCENDING = (16, 4)
-"""How many times as long as visiting nodes there must be time for that lattice-descending recoding
+"""How many times as long as an iteration there must be time for that lattice-descending recoding
 is worth it, where groups are small and where they are large."""
 PARTING = 20
 """A group that fails when rows are left out loses one piece in so many at a time."""
-VISITED = 1 << 23
-"""Entries times nodes of a lattice up to which all of them are visited for one more start, where
-rows may be left out; where groups are large, they are however many there are."""
 TRIED = 8
 """Passes after which searches from two starts are compared."""
 CLUSTERED = 8_000
@@ -428,7 +419,7 @@ def _bounded(problem: Problem, found: Solution) -> Solution:
 def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:
     """Loss of each start, and the search that begins there.
 
-    Those of *company* and *nodes* may leave rows out, and lose them whole.
+    Those *without outliers* leave rows out, and lose them whole.
     """
     found: dict[str, tuple[float, Search]] = {}
     search, most = None, _leaving(problem)
@@ -480,16 +471,19 @@ def _compared(search: Search) -> Rules:
 
 def _release_more(search: Search) -> None:
     """Let what is left out of a block be a group where it may: that loses no more."""
-    before, out = search.groups, np.flatnonzero(search.groups < 0)
+    before, out, rules = search.groups, np.flatnonzero(search.groups < 0), search.problem.rules
     block = np.zeros(len(search.table), np.int64)
     block[search.blocks.order] = np.repeat(
         np.arange(search.blocks.count), np.diff(search.blocks.starts)
     )
+    left = np.bincount(block[search.entry[out]], search.rows[out], search.blocks.count)
+    if (left < rules.k).all():
+        return
     many = int(before.max(initial=-1)) + 1
     search.groups = before.copy()
     search.groups[out] = many + block[search.entry[out]]
     given = (many + search.blocks.count, search.rows, search.sensitive[search.entry])
-    good = groups_hold(search.groups, *given, search.problem.rules)
+    good = groups_hold(search.groups, *given, rules)
     search.groups[out] = np.where(good[search.groups[out]], search.groups[out], -1)
     good = groups_hold(search.groups, *given, _compared(search))
     if not good[search.groups[search.groups >= 0]].all():
@@ -501,10 +495,10 @@ def _groupings(
 ) -> Iterator[tuple[str, Array]]:
     """The starts, first those that lose least for the time they take.
 
-    Where there is a time limit those are at whole nodes of the lattice, or on walks through it, and
-    it is only descended where there seems to be time for that. Where time is over before that has
-    ended, or before rows that are left over were placed, Mondrian still follows: it is quick, and
-    loses less than what was begun.
+    Where there is a time limit those are of iterated global recoding, and the lattice is only
+    descended where there seems to be time for that. Where time is over before that has ended, or
+    before rows that are left over were placed, Mondrian still follows: it is quick, and loses less
+    than what was begun.
     """
     plain, budget = replace(problem, options={}), problem.budget
 
@@ -523,105 +517,76 @@ def _groupings(
             yield name, placed(plain, blocks, covered)
 
     found: list[str] = []
-    slow, large, visiting = 0.0, len(blocks.order) >= SHARED, False
+    slow, large = 0.0, len(blocks.order) >= SHARED
     crowded, limited = problem.rules.k > FEW, budget.seconds is not None
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
-    if (crowded or limited) and not large and Walks.possible(problem):
-        visits = min(_nodes(problem) * len(blocks.order), MOST_VISITED)
-        visiting = limited and budget.remaining > LOOKING[compares(problem.rules)] * visits
-        name = "nodes" if visiting else "walk"
-        covered, slow = (_visited if visiting else _walked)(plain, blocks, loss)
-        yield from leaving(name, covered)
-        if compares(problem.rules):  # where placing takes longest
-            yield "mondrian", _cut(plain, blocks)
-        yield from everybody(name, covered)
-    if large or slow:
+    if (crowded or limited or most) and not large and Iteration.possible(problem):
+        for name, covered, taken in _iterated(plain, blocks, loss, crowded):
+            slow = slow or taken
+            yield from leaving(name, covered)
+            if compares(problem.rules) and limited:  # where placing takes longest
+                yield "mondrian", _cut(plain, blocks)
+            yield from everybody(name, covered)
+    if large or (slow and limited):
         hurried = found and budget.remaining < CUTTING[trees] * problem.rows
         if not (hurried or (slow and compares(problem.rules))):
             yield "mondrian", _cut(plain, blocks)
         if budget.remaining < DESCENDING[crowded] * slow or budget.spent():
             return
-        if visiting and crowded:
-            covered = _walked(plain, blocks, loss)[0]
-            yield from leaving("walk", covered)
-            yield from everybody("walk", covered)
     brief = replace(plain, budget=budget.part(STARTING))
     covered = covering_groups(brief, blocks)
     good = brief.budget.stopped_by is None
     if good or not slow:
         yield from leaving("lattice", covered)
         yield from everybody("lattice", covered)
-    visited = min(_nodes(problem) * len(covered), MOST_VISITED)
-    wanted = not limited and (crowded or (most and visited <= VISITED))
-    if wanted and good and not large:
-        covered = node_groups(plain, blocks)
-        yield from leaving("nodes", covered)
-        yield from everybody("nodes", covered)
-    if not (large or slow or (good and "lattice" in found and budget.spent())):
+    done = large or (slow and limited) or (good and "lattice" in found and budget.spent())
+    if not done:
         yield "mondrian", _cut(plain, blocks)
     if not (trees or CLUSTERED < len(blocks.order) <= EXACT or budget.spent()):
         budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
 
 
-def _walked(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
-    """The best of several walks through the lattice, and how long the first took."""
-    walks, budget = Walks(problem, blocks), problem.budget
-    finest, share = max(problem.rows / WALKED, float(problem.rules.k)), compares(problem.rules)
+def _iterated(
+    problem: Problem, blocks: Blocks, loss: str, crowded: bool
+) -> Iterator[tuple[str, Array, float]]:
+    """Groups of iterations, and how long the first took.
 
-    def groups(fine: float, charges: Array) -> Array:
-        return walks.groups(fine * finest, min(WALKING[share] * budget.remaining, 1e9), charges)
-
-    return _best_way(problem, loss, groups)
-
-
-def _visited(problem: Problem, blocks: Blocks, loss: str) -> tuple[Array, float]:
-    """Groups at whole nodes of the lattice, and how long they took.
-
-    Those that are not found in time are those of a walk. Where there is time for more of them, but
-    not for a search, they are the best of several.
+    With a time limit, the best of those that there is time for: one that is as fine as can be, a
+    coarse one and, where there is no time for a search anyway, others that differ a little. Without
+    one, the finest, and where groups are large the best of several coarse ones.
     """
-    walks, k, compared = Walks(problem, blocks), float(problem.rules.k), compares(problem.rules)
-
-    def groups(_: float, charges: Array) -> Array:
-        brief = replace(problem, budget=problem.budget.part(VISITING[compared]))
-        found = node_groups(brief, blocks, charges)
-        if brief.budget.stopped_by is None:
-            return found
-        return walks.groups(k, WALKING[compared] * problem.budget.remaining, charges, found)
-
-    return _best_way(problem, loss, groups)
-
-
-def _best_way(
-    problem: Problem, loss: str, groups: Callable[[float, Array], Array]
-) -> tuple[Array, float]:
-    """The best of several ways through the lattice, and how long the first took.
-
-    Further ones differ a little from the best. There are no more where a search can follow.
-    """
-    budget, best, most = problem.budget, math.inf, WALKS
-    random = np.random.default_rng(problem.seed)
-    prices, first, way = prices_of(problem, loss), 0.0, (1.0, np.ones(len(problem.qi)))
-    table = positions_of(problem)
-    while most > 0:
-        budget.progress("walking through the lattice")
-        before = budget.elapsed
-        found = groups(*way)
-        kept = np.flatnonzero(found >= 0)
-        given = (table, kept, problem.counts[kept], found[kept])
-        lost = total_loss(*prices, *given, int(found.max(initial=-1)) + 1) / _cells(problem)
+    iteration, budget, cells = Iteration(problem, blocks), problem.budget, _cells(problem)
+    random, table = np.random.default_rng(problem.seed), positions_of(problem)
+    prices, share = prices_of(problem, loss), ITERATING[compares(problem.rules)]
+    best, first, chosen = math.inf, 0.0, np.ones(len(problem.qi))
+    limited = budget.seconds is not None
+    coarse = max(-(-problem.rows // COARSE[not limited]), 1)
+    ways = WAYS if crowded or limited else 0
+    # where a class needs more than company, fine steps may take what others need later
+    coarse_first = limited and len(problem.rules.kinds) > 0
+    for way in range(ways + 1):
+        before, charges = budget.elapsed, chosen
+        if way > 1:
+            charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
+        least = coarse if way > 1 or bool(way) != coarse_first else 1
+        groups = iteration.groups(least, share * budget.remaining, charges)
+        kept = np.flatnonzero(groups >= 0)
+        given = (table, kept, problem.counts[kept], groups[kept])
+        lost = total_loss(*prices, *given, int(groups.max(initial=-1)) + 1) / cells
         lost += 1 - problem.counts[kept].sum() / problem.rows
         if lost < best:
-            best, answer, chosen = lost, found, way
-        first, most = first or budget.elapsed - before, most - 1
-        if budget.seconds is not None:
+            best, answer, chosen = lost, groups, charges
+        first = first or budget.elapsed - before
+        if not limited and not way:
+            yield "iterated", groups, first
+            best = math.inf
+        if limited:
             searching = SEARCHED[compares(problem.rules)] * _beginning(problem, problem.rows)
-            if budget.remaining < MORE * first or budget.remaining > searching:
+            if budget.remaining < MORE * first or (way and budget.remaining > searching):
                 break
-        varied = chosen[1] * np.exp(VARIED * random.normal(size=len(problem.qi)))
-        way = chosen[0] * 2 ** random.normal(), varied
-    return answer, first
+    if limited or ways:
+        yield ("iterated" if limited else "coarse"), answer, first
 
 
 def _nodes(problem: Problem) -> int:

@@ -6,10 +6,6 @@ passes with a rising limit on the loss. At each node, rows not yet covered that 
 satisfy the rules and lose no more than the limit become a group, which then shows no more than it
 must: its lowest common ancestors. It is the covering of Park & Shim (approximate algorithms for
 k-anonymity) with levels in the place of sets of columns.
-
-`node_groups` takes all classes of a node, in the order of what is left to lose. Where there is
-little time, `Walks` visits few nodes: from the finest one it goes on to one beside
-the last, which loses little and where enough of the rows that are left find company.
 """
 
 from __future__ import annotations
@@ -36,10 +32,10 @@ from sfumato.anonymization.problem import (
     positions_of,
     sensitive_of,
 )
-from sfumato.budget import Budget, Clock, spans, together, usable_threads
+from sfumato.budget import Budget, spans, together, usable_threads
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
-from sfumato.kernels.compiling import bare, compiled
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy.rules import (
     CLOSE_EQUAL,
     DISTINCT,
@@ -53,10 +49,12 @@ from sfumato.privacy.rules import (
 )
 
 __all__ = [
-    "Walks",
+    "Lattice",
     "covering_groups",
+    "lattice_of",
+    "least_rows",
     "level_groups",
-    "node_groups",
+    "levels_of",
     "nodes_by_loss",
     "placed",
     "solve",
@@ -64,9 +62,6 @@ __all__ = [
 
 MOST_NODES = 20_000
 """Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
-MOST_WHOLE, MOST_VISITED, ORDERED = 1 << 18, 1 << 29, 0.95
-"""Nodes that are visited whole, entries times such nodes, and share of the entries that were left
-when their order was last looked at, at which it is looked at again."""
 PASSES = 24
 """Steps in which the loss limit rises."""
 ROUNDING = 1e-9
@@ -75,12 +70,8 @@ LOOKED_AHEAD, LEAST_LOOK = 1 << 20, 64
 worth it."""
 UNHELPFUL = 3
 """Passes in which nobody looks after more than half of the visits were worth it."""
-FRUITFUL, WINDOW = 4, 256
-"""Where whole nodes are visited: visits for each class that is made up to which nobody looks, and
-how many are looked at together then."""
-WORK, BRIEF_WORK = 1_000_000, 100_000
-"""Entries looked at, summed over nodes, before somebody asks whether there is time left; and where
-whole nodes are visited."""
+WORK = 1_000_000
+"""Entries looked at, summed over nodes, before somebody asks whether there is time left."""
 TOGETHER = 1 << 18
 """Entries, of all choices of levels together, up to which numpy looks ahead at once."""
 SHARED = 1 << 17
@@ -89,13 +80,6 @@ SHARE_BITS = 8
 """… of which there are two to the power of this."""
 HURRIED = 16
 """Nodes visited when there is none: some of those that are left, and the coarsest."""
-FIRST_STEPS, LOOKS, STEPPING = 2, 8, 2e-8
-"""Steps of a walk before somebody looks how long they took, how often that is looked at in the time
-left, about, and seconds an entry that a step is guessed to take before."""
-LEAST_STEPS = 8
-"""Steps of a walk, about, that has to hurry."""
-TALLIED = 1 << 24
-"""Entries times sensitive values up to which walks tally all of them."""
 
 
 def solve(problem: Problem) -> Solution:
@@ -110,7 +94,7 @@ def solve(problem: Problem) -> Solution:
 
 def covering_groups(problem: Problem, blocks: Blocks) -> Array:
     """Group of every entry that finds company in the end, -1 of the others."""
-    visits = _Visits.of(problem, blocks, MOST_NODES, whole=False)
+    visits = _Visits.of(problem, blocks)
     nodes, limits, once = visits.nodes, visits.limits, visits.once
     uncovered, group, blind = blocks.order.copy(), 0, 0
     if len(nodes) * len(uncovered) < LOOKED_AHEAD or limits[-1] == np.inf:
@@ -136,38 +120,6 @@ def covering_groups(problem: Problem, blocks: Blocks) -> Array:
     return visits.groups
 
 
-def node_groups(problem: Problem, blocks: Blocks, charges: Array | None = None) -> Array:
-    """Group of every entry that finds company at whole nodes, -1 of the others.
-
-    Nodes are visited once, in order of what the rows that are left would lose there, and without a
-    limit, until time is over. Since each is visited once, there may be more of them. `charges` say
-    how dear it is to lose something on each column.
-    """
-    most = min(MOST_WHOLE, MOST_VISITED // max(len(blocks.order), 1))
-    visits = _Visits.of(problem, blocks, most, whole=True)
-    turn, uncovered, group = np.arange(len(visits.nodes)), blocks.order.copy(), 0
-    ordered, fruitful, seen = math.inf, True, 0
-    while len(turn) and len(uncovered) and not problem.budget.spent():
-        problem.budget.progress("visiting the lattice", 1 - len(turn) / len(visits.nodes))
-        if not seen and len(uncovered) <= ORDERED * ordered:
-            ordered = len(uncovered)
-            lost = _lost_together(visits.lattice, uncovered, visits.prices, charges)
-            turn = turn[np.argsort(_sums(visits.nodes[turn], lost), kind="stable")]
-        if not (seen or fruitful) and len(uncovered) < SHARED:
-            window, turn = turn[:WINDOW], turn[WINDOW:]
-            nodes = visits.nodes[window]
-            found = window[visits.ahead.promising(uncovered, nodes, -np.inf, np.inf)]
-            turn, seen = np.append(found, turn), len(found)
-            if not seen:
-                continue
-        some = turn[: min(1 + BRIEF_WORK // len(uncovered), seen or len(turn))]
-        made = group
-        group, uncovered = visits.made(uncovered, some, -np.inf, group)
-        turn, seen = turn[len(some) :], max(seen - len(some), 0)
-        fruitful = fruitful and FRUITFUL * (group - made) >= len(some)
-    return visits.groups
-
-
 @dataclass(frozen=True, eq=False)
 class _Visits:
     """The nodes of a lattice, and the groups that are made there.
@@ -185,19 +137,19 @@ class _Visits:
     limits: Array
     levels: list[list[Array]]
     prices: list[list[Array]]
-    lattice: _Lattice
+    lattice: Lattice
     rules: Rules
     groups: Array
     once: bool
 
     @classmethod
-    def of(cls, problem: Problem, blocks: Blocks, most: int, *, whole: bool) -> _Visits:
+    def of(cls, problem: Problem, blocks: Blocks) -> _Visits:
         random = np.random.default_rng(problem.seed)
-        levels, prices = _levels(problem, most)
-        nodes, limits = _visits(prices, random, most, whole=whole)
-        lattice = _lattice(problem, blocks, levels, prices, random)
+        levels, prices = levels_of(problem, MOST_NODES)
+        nodes, limits = _visits(prices, random)
+        lattice = lattice_of(problem, blocks, levels, prices, random)
         groups = np.full(len(lattice.table), -1, dtype=np.int64)
-        rules = problem.rules._replace(k=_least_rows(problem.rules))
+        rules = problem.rules._replace(k=least_rows(problem.rules))
         once = bool(np.isin(rules.kinds, (DISTINCT, PERSONS)).all())
         return cls(problem, nodes, limits, levels, prices, lattice, rules, groups, once)
 
@@ -220,22 +172,7 @@ class _Visits:
         return group, uncovered[:left]
 
 
-def _lost_together(
-    lattice: _Lattice, entries: Array, prices: list[list[Array]], charges: Array | None
-) -> list[list[float]]:
-    """What the rows of some entries lose together, on each level of each column."""
-    rows = lattice.weights[entries]
-    lost = []
-    for axis, column in enumerate(prices):
-        held = np.bincount(lattice.table[entries, axis], rows, len(column[0]))
-        held = held if charges is None else charges[axis] * held
-        lost.append([float(held @ price) for price in column])
-    return lost
-
-
-def _levels(
-    problem: Problem, most: float = math.inf
-) -> tuple[list[list[Array]], list[list[Array]]]:
+def levels_of(problem: Problem, most: int) -> tuple[list[list[Array]], list[list[Array]]]:
     """Of each column, level by level: what looks alike, and what each position loses there.
 
     Levels are left out that change nothing, and so many that there are no more nodes than `most`.
@@ -252,18 +189,19 @@ def _levels(
     return levels, prices
 
 
-def _lattice(
+def lattice_of(
     problem: Problem,
     blocks: Blocks,
     levels: list[list[Array]],
     prices: list[list[Array]],
     random: np.random.Generator,
-) -> _Lattice:
+) -> Lattice:
+    """What entries look like on each of these levels."""
     marks, starts = _marks(levels, random)
     base = np.zeros(problem.entries.entries, dtype=np.uint64)
     names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
     base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
-    return _Lattice(
+    return Lattice(
         positions_of(problem),
         problem.counts,
         sensitive_of(problem),
@@ -274,7 +212,7 @@ def _lattice(
     )
 
 
-def _least_rows(rules: Rules) -> int:
+def least_rows(rules: Rules) -> int:
     """How many rows a class has at least that satisfies all rules.
 
     As many as it needs different values: so that those it lacks are not too common in the table,
@@ -362,14 +300,12 @@ def _spread(losses: list[list[float]], most: float) -> list[list[int]]:
     return kept
 
 
-def _visits(
-    prices: list[list[Array]], random: np.random.Generator, many: int, *, whole: bool
-) -> tuple[Array, Array]:
+def _visits(prices: list[list[Array]], random: np.random.Generator) -> tuple[Array, Array]:
     """Nodes to visit in turn, and up to which loss classes may be taken there.
 
     The loss limit rises step by step; a node is visited while some of its classes may lose as much
-    as the limit, until none loses more. `whole` nodes are visited once, without limit, and so are
-    those that are drawn from the bottom to the top, where even with few levels there are too many.
+    as the limit, until none loses more. Where even with few levels there are too many, some are
+    drawn from the bottom to the top, and visited once, without limit.
     """
     least = [[float(price.min(initial=1.0)) for price in column] for column in prices]
     most = [[float(price.max(initial=0.0)) for price in column] for column in prices]
@@ -377,9 +313,9 @@ def _visits(
         [(low + high) / 2 for low, high in zip(*column, strict=True)]
         for column in zip(least, most, strict=True)
     ]
-    large = math.prod(map(len, prices)) > many
+    large = math.prod(map(len, prices)) > MOST_NODES
     nodes = _drawn(middle, random) if large else _all_nodes(middle)
-    if large or whole:
+    if large:
         return nodes, np.full(len(nodes), np.inf)
     low = _sums(nodes, least)
     high = _sums(nodes, most)
@@ -495,7 +431,7 @@ def placed(problem: Problem, blocks: Blocks, groups: Array) -> Array:
     return groups
 
 
-class _Lattice(NamedTuple):
+class Lattice(NamedTuple):
     """What the search for company looks at.
 
     `marks[starts[axis, level] + position]` is a random number shared by the positions that look
@@ -523,7 +459,7 @@ class _Ahead:
 
     def __init__(
         self,
-        lattice: _Lattice,
+        lattice: Lattice,
         levels: list[list[Array]],
         prices: list[list[Array]],
         k: int,
@@ -753,7 +689,7 @@ def _look_ahead(  # type: ignore[no-untyped-def]
 
 
 def _descend_in_shares(
-    lattice: _Lattice,
+    lattice: Lattice,
     uncovered: Array,
     nodes: Array,
     before: float,
@@ -928,7 +864,7 @@ def _name_taken(uncovered, taken, groups, group):  # type: ignore[no-untyped-def
 
 
 def _few_descend(
-    lattice: _Lattice,
+    lattice: Lattice,
     uncovered: Array,
     nodes: Array,
     before: float,
@@ -996,391 +932,3 @@ def _descend(lattice, uncovered, nodes, before, limits, rules, groups, group):  
         )
         group, many = _name_taken(uncovered[:many], taken, groups, group)
     return group, many
-
-
-class Walks:
-    """Ways through the lattice, each of which groups whoever finds company on it.
-
-    A walk begins at the finest node. From every node it looks how far each column by itself must be
-    raised until enough of the rows that are left find company, and how far the other columns can
-    then be lowered for these. It goes where they lose least, and takes them. So does ARX's local
-    recoding, which looks at all nodes for each of its steps.
-    """
-
-    def __init__(self, problem: Problem, blocks: Blocks) -> None:
-        levels, prices = _levels(problem)
-        self.problem, self.order = problem, blocks.order
-        self.heights = np.array([len(column) for column in levels])
-        self.sizes = [sum(map(len, column)) for column in prices]
-        # what whoever shows a level loses at least
-        self.floors = np.zeros((len(prices), self.heights.max()))
-        for axis, column in enumerate(prices):
-            self.floors[axis, : len(column)] = [price.min(initial=np.inf) for price in column]
-        random = np.random.default_rng(problem.seed)
-        self.lattice = _lattice(problem, blocks, levels, prices, random)
-
-    @staticmethod
-    def possible(problem: Problem) -> bool:
-        """Whether rules are such that what classes hold can be summed, and there is room for it."""
-        rules = problem.rules
-        return rules.people < 0 and problem.entries.entries * int(rules.offsets[-1]) <= TALLIED
-
-    def groups(
-        self, finest: float, seconds: float, charges: Array, begun: Array | None = None
-    ) -> Array:
-        """Group of every entry that finds company, -1 of the others.
-
-        Parameters
-        ----------
-        finest
-            Rows that are taken in a step at least, where there is time for so many steps.
-        seconds
-            How long it may take, about; the less is left of that, the longer are its steps.
-        charges
-            How dear the walk finds it to lose something on each column.
-        begun
-            Groups that there are already.
-        """
-        groups = np.full(len(self.lattice.table), -1, np.int64) if begun is None else begun.copy()
-        left = self.order[groups[self.order] < 0]
-        rows = int(self.problem.counts[left].sum())
-        prices = self.lattice.prices * np.repeat(charges, self.sizes)
-        given = (
-            self.lattice._replace(prices=prices), self.heights, self.floors * charges[:, None],
-            self.problem.rules, self._begun(left, int(groups.max(initial=-1)) + 1),
-        )  # fmt: skip
-        guessed = STEPPING * len(left) / max(seconds, ROUNDING)
-        least, start = max(finest, rows * min(guessed, 1 / LEAST_STEPS)), Clock.now()
-        steps = FIRST_STEPS
-        while rows:
-            before = Clock.now()
-            rows = _walk(*given, math.ceil(least), steps, groups)
-            now = Clock.now()
-            step, rest = max(now - before, ROUNDING) / steps, start + seconds - now
-            # steps take more rows than they must, and less time the fewer are left
-            least = max(finest, rows / max(4 * rest / step, LEAST_STEPS))
-            steps = int(min(max(rest / step / LOOKS, FIRST_STEPS), 1000))
-        return groups
-
-    def _begun(self, left: Array, groups: int) -> _Way:
-        many, axes = len(left), len(self.heights)
-        rules = self.problem.rules
-        values = int(rules.offsets[-1]) if len(rules.kinds) else 0
-
-        def classes() -> _Classes:
-            return _Classes(
-                np.empty(many, np.int64),
-                np.empty(many, np.int64),
-                np.empty(many, np.uint64),
-                np.empty((many, values), np.int64),
-            )
-
-        return _Way(
-            left=left,
-            node=np.zeros(axes, np.int64),
-            state=np.array([many, groups, 1]),
-            here=classes(),
-            there=classes(),
-            where=np.empty(many, np.int32),
-            number=np.empty(many, np.int32),
-            merged=np.empty(many, np.int32),
-            slots=np.empty(4 * many + 16, np.int32),
-            good=np.empty(many, np.bool_),
-            chosen=np.empty(many, np.int64),
-            saved=np.empty(axes),
-            seen=np.empty(axes, np.bool_),
-            beside=np.empty(axes, np.int64),
-            best_node=np.empty(axes, np.int64),
-        )
-
-
-class _Classes(NamedTuple):
-    """Entries that look alike: one of them, their rows, their key and, where they have enough rows,
-    how many have each sensitive value."""
-
-    entry: Array
-    rows: Array
-    keys: Array
-    tallies: Array
-
-
-class _Way(NamedTuple):
-    """Where a walk is, and room for what it looks at.
-
-    Attributes
-    ----------
-    left, node, state
-        The entries that are left; the node; how many entries there are, how many groups were made,
-        and how many rows the node must have company for.
-    here, where
-        Classes of the node, and of which of them each entry is.
-    there, number, merged
-        Classes beside it, what became of those that were merged last, and of those of the node.
-    slots, good, chosen, saved
-        A hash table; which classes hold; entries that find company; and what lowering columns
-        saves these.
-    seen, beside, best_node
-        Columns that were raised from here, the node where that led to, and the best of those.
-    """
-
-    left: Array
-    node: Array
-    state: Array
-    here: _Classes
-    there: _Classes
-    where: Array
-    number: Array
-    merged: Array
-    slots: Array
-    good: Array
-    chosen: Array
-    saved: Array
-    seen: Array
-    beside: Array
-    best_node: Array
-
-
-@bare
-def _entries_at(lattice, chosen, many, node, classes):  # type: ignore[no-untyped-def]
-    """Make each of the first so many entries a class of its own, with its key at a node."""
-    table, starts, marks = lattice.table, lattice.starts, lattice.marks
-    for i in range(many):
-        entry = chosen[i]
-        key = lattice.base[entry]
-        for axis in range(table.shape[1]):
-            key += marks[starts[axis, node[axis]] + table[entry, axis]]
-        classes.entry[i], classes.keys[i] = entry, key
-        classes.rows[i] = lattice.weights[entry]
-
-
-@bare
-def _merge(classes, many, slots, number):  # type: ignore[no-untyped-def]
-    """Make classes of one key one; `number` says which. How many there are now."""
-    entry, rows, keys = classes.entry, classes.rows, classes.keys
-    bits = 4
-    while (1 << bits) < 2 * many:
-        bits += 1
-    mask, found = (1 << bits) - 1, 0
-    for slot in range(mask + 1):
-        slots[slot] = -1
-    for i in range(many):
-        key = keys[i]
-        place = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
-        while slots[place] >= 0 and keys[slots[place]] != key:
-            place = (place + 1) & mask
-        c = slots[place]
-        if c < 0:
-            slots[place] = c = found
-            found += 1
-            entry[c], rows[c], keys[c] = entry[i], rows[i], key
-        else:
-            rows[c] += rows[i]
-        number[i] = c
-    return found
-
-
-@bare
-def _clear(classes, many, least):  # type: ignore[no-untyped-def]
-    """Forget the values of classes of so many rows."""
-    tallies = classes.tallies
-    for c in range(many):
-        for value in range(tallies.shape[1] if classes.rows[c] >= least else 0):
-            tallies[c, value] = 0
-
-
-@bare
-def _tally_entries(lattice, chosen, many, number, classes, least):  # type: ignore[no-untyped-def]
-    """Count the values of entries in their classes, where those have so many rows."""
-    sensitive, weights, tallies, rows = (
-        lattice.sensitive,
-        lattice.weights,
-        classes.tallies,
-        classes.rows,
-    )
-    for i in range(many if tallies.shape[1] else 0):
-        if rows[number[i]] >= least:
-            for s in range(sensitive.shape[1]):
-                tallies[number[i], sensitive[chosen[i], s]] += weights[chosen[i]]
-
-
-@bare
-def _tally_merged(source, many, merged, classes, least):  # type: ignore[no-untyped-def]
-    """Sum the values of classes in those that were made of them, if these have so many rows."""
-    tallies = classes.tallies
-    for c in range(many):
-        into = merged[c]
-        for value in range(tallies.shape[1] if classes.rows[into] >= least else 0):
-            tallies[into, value] += source.tallies[c, value]
-
-
-@bare
-def _copy_classes(source, many, target):  # type: ignore[no-untyped-def]
-    for c in range(many):
-        target.entry[c], target.rows[c] = source.entry[c], source.rows[c]
-        target.keys[c] = source.keys[c]
-
-
-@bare
-def _judge(classes, many, rules, good):  # type: ignore[no-untyped-def]
-    """Say of each class whether it holds; how many rows those have that do."""
-    rows, found = classes.rows, 0
-    for c in range(many):
-        good[c] = rows[c] >= rules.k
-        if good[c] and rules.kinds.shape[0]:
-            good[c] = holds(rows[c], classes.tallies[c], rules)
-        if good[c]:
-            found += rows[c]
-    return found
-
-
-@bare
-def _raise(lattice, classes, many, axis, level):  # type: ignore[no-untyped-def]
-    """Let keys be those of one level more of a column; what all rows then lose more."""
-    table, marks, prices = lattice.table, lattice.marks, lattice.prices
-    old, new, more = lattice.starts[axis, level], lattice.starts[axis, level + 1], 0.0
-    for c in range(many):
-        position = table[classes.entry[c], axis]
-        classes.keys[c] += marks[new + position] - marks[old + position]
-        more += classes.rows[c] * (prices[new + position] - prices[old + position])
-    return more
-
-
-@bare
-def _lower(lattice, way, many, node, raised, rules, least):  # type: ignore[no-untyped-def]
-    """Lower columns as long as enough of the chosen find company there, first what saves most.
-
-    What each row loses of those that do.
-    """
-    table, starts, prices, weights = lattice.table, lattice.starts, lattice.prices, lattice.weights
-    chosen, saved, good = way.chosen, way.saved, way.good
-    axes, changed = table.shape[1], True
-    for axis in range(axes):
-        saved[axis] = 0.0
-    saved[raised] = -1.0
-    while True:
-        best = -1
-        for axis in range(axes):
-            if changed and saved[axis] >= 0.0 and node[axis]:
-                saved[axis] = 0.0
-                above, below = starts[axis, node[axis]], starts[axis, node[axis] - 1]
-                for i in range(many):
-                    at = table[chosen[i], axis]
-                    saved[axis] += weights[chosen[i]] * (prices[above + at] - prices[below + at])
-            if node[axis] and saved[axis] >= 0.0 and (best < 0 or saved[axis] > saved[best]):
-                best = axis
-        if best < 0:
-            break
-        node[best] -= 1
-        _entries_at(lattice, chosen, many, node, way.there)
-        found = _merge(way.there, many, way.slots, way.number)
-        _clear(way.there, found, rules.k)
-        _tally_entries(lattice, chosen, many, way.number, way.there, rules.k)
-        changed = _judge(way.there, found, rules, good) >= least
-        if not changed:
-            node[best] += 1
-            saved[best] = -1.0
-            continue
-        kept = 0
-        for i in range(many):
-            if good[way.number[i]]:
-                chosen[kept] = chosen[i]
-                kept += 1
-        many = kept
-    rows, loss = 0, 0.0
-    for i in range(many):
-        rows += weights[chosen[i]]
-        for axis in range(axes):
-            position = table[chosen[i], axis]
-            loss += weights[chosen[i]] * prices[starts[axis, node[axis]] + position]
-    return loss / rows
-
-
-@compiled(most=0, direct=True)
-def _walk(lattice, heights, floors, rules, way, least, steps, groups):  # type: ignore[no-untyped-def]
-    """Go on for so many steps and take who finds company; how many rows are left to be looked at.
-
-    `floors` says what whoever shows a level of a column loses there at least.
-    """
-    axes, node, left, state = heights.shape[0], way.node, way.left, way.state
-    here, there, where, good = way.here, way.there, way.where, way.good
-    number, merged, chosen = way.number, way.merged, way.chosen
-    beside, best_node, seen = way.beside, way.best_node, way.seen
-    while True:
-        many, rows = state[0], 0
-        _entries_at(lattice, left, many, node, here)
-        found = _merge(here, many, way.slots, where)
-        _clear(here, found, 0)
-        _tally_entries(lattice, left, many, where, here, 0)
-        for c in range(found):
-            rows += here.rows[c]
-        taken = _judge(here, found, rules, good)
-        if taken >= state[2]:
-            kept, rows = 0, rows - taken
-            for c in range(found):
-                number[c] = state[1]
-                state[1] += good[c]
-            for i in range(many):
-                if good[where[i]]:
-                    groups[left[i]] = number[where[i]]
-                else:
-                    left[kept] = left[i]
-                    kept += 1
-            state[0], state[2] = kept, 1 << 62
-            if kept == 0:
-                return 0
-            if steps == 0:
-                return rows
-            continue
-        wanted = min(least, rows)
-        best, most, axis_most = np.inf, -1.0, -1
-        for z in range(axes):
-            seen[z] = False
-        for _ in range(axes):
-            axis, lowest = -1, best
-            for z in range(axes):
-                if seen[z] or node[z] + 1 == heights[z]:
-                    continue
-                if floors[z, node[z] + 1] < lowest:
-                    axis, lowest = z, floors[z, node[z] + 1]
-            if axis < 0:
-                break
-            seen[axis] = True
-            level, now, taken = node[axis], found, 0
-            _copy_classes(here, found, there)
-            for c in range(found):
-                merged[c] = c
-            while level + 1 < heights[axis] and taken < wanted and floors[axis, level + 1] < best:
-                more = _raise(lattice, there, now, axis, level)
-                after = _merge(there, now, way.slots, number)
-                for c in range(found):
-                    merged[c] = number[merged[c]]
-                _clear(there, after, rules.k)
-                _tally_merged(here, found, merged, there, rules.k)
-                taken = _judge(there, after, rules, good)
-                if level == node[axis] and now - after > most * more:
-                    most, axis_most = (now - after) / max(more, ROUNDING), axis
-                level, now = level + 1, after
-            if taken < wanted:
-                continue
-            some = 0
-            for i in range(many):
-                if good[merged[where[i]]]:
-                    chosen[some] = left[i]
-                    some += 1
-            for z in range(axes):
-                beside[z] = node[z]
-            beside[axis] = level
-            loss = _lower(lattice, way, some, beside, axis, rules, wanted)
-            if loss < best:
-                best = loss
-                for z in range(axes):
-                    best_node[z] = beside[z]
-        if best < np.inf:
-            for z in range(axes):
-                node[z] = best_node[z]
-            state[2] = wanted
-            steps -= 1
-        elif axis_most >= 0:
-            node[axis_most] += 1
-        else:
-            return 0
