@@ -558,7 +558,8 @@ def _iterated(
     """
     iteration, budget, cells = Iteration(problem, blocks), problem.budget, _cells(problem)
     random, table = np.random.default_rng(problem.seed), positions_of(problem)
-    prices, share = prices_of(problem, loss), ITERATING[compares(problem.rules)]
+    prices, compared = prices_of(problem, loss), compares(problem.rules)
+    share = ITERATING[compared]
     best, first, chosen = math.inf, 0.0, np.ones(len(problem.qi))
     limited = budget.seconds is not None
     coarse = max(-(-problem.rows // COARSE[not limited]), 1)
@@ -570,7 +571,8 @@ def _iterated(
         if way > 1:
             charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
         least = coarse if way > 1 or bool(way) != coarse_first else 1
-        groups = iteration.groups(least, share * budget.remaining, charges)
+        brief = compared and limited and not way
+        groups = iteration.groups(least, share * budget.remaining, charges, monotone=brief)
         kept = np.flatnonzero(groups >= 0)
         given = (table, kept, problem.counts[kept], groups[kept])
         lost = total_loss(*prices, *given, int(groups.max(initial=-1)) + 1) / cells
@@ -582,7 +584,7 @@ def _iterated(
             yield "iterated", groups, first
             best = math.inf
         if limited:
-            searching = SEARCHED[compares(problem.rules)] * _beginning(problem, problem.rows)
+            searching = SEARCHED[compared] * _beginning(problem, problem.rows)
             if budget.remaining < MORE * first or (way and budget.remaining > searching):
                 break
     if limited or ways:

@@ -76,7 +76,9 @@ class Iteration:
         room = problem.entries.entries * int(rules.offsets[-1]) <= TALLIED
         return rules.people < 0 and room and 1 << len(problem.qi) <= MOST_NODES
 
-    def groups(self, least: int, seconds: float, charges: Array) -> Array:
+    def groups(
+        self, least: int, seconds: float, charges: Array, *, monotone: bool = False
+    ) -> Array:
         """Group of every entry that finds company, -1 of the others.
 
         Parameters
@@ -88,6 +90,9 @@ class Iteration:
             are no longer the best there are.
         charges
             How dear it is to lose something on each column.
+        monotone
+            Whether what fails the rules is taken to fail them on finer levels, too, and with fewer
+            rows, even where it need not. So much less is looked at.
         """
         problem, way = self.problem, self._begun()
         prices = self.lattice.prices * np.repeat(charges, self.heights * self.sizes)
@@ -95,6 +100,7 @@ class Iteration:
         rules = problem.rules._replace(k=least_rows(problem.rules))
         groups = np.full(len(lattice.table), -1, np.int64)
         start, paths, rows = Clock.now(), 1 << 62, int(way.state[ROWS])
+        monotone = monotone or self.monotone
         whole = problem.budget.unhurried()  # when time is over, the rest is released in a hurry
         while True:
             left, rest = int(way.state[MANY]), start + seconds - Clock.now()
@@ -104,7 +110,7 @@ class Iteration:
                     paths, steps = most, max(rest / step, LEAST_STEPS)
                     least = max(least, math.ceil(int(way.state[ROWS]) / steps))
             work = int(min(WORK, max(rest / LOOKS / PACE, 16 * left)))
-            if _iterate(lattice, way, rules, least, self.monotone, paths, work, groups):
+            if _iterate(lattice, way, rules, least, monotone, paths, work, groups):
                 break
             problem.budget.progress("recoding what is left", 1 - int(way.state[ROWS]) / rows)
             if rest < -max(seconds, LATE) or whole.spent():
