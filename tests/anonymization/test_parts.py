@@ -309,6 +309,21 @@ def test_parts_hold_rows_however_many_are_asked_for(engine: Any) -> None:
     assert (told["parts_asked"], told["sample"]) == (10**6, 1200)
 
 
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_columns_without_a_finite_number_are_cut_like_others(engine: Any) -> None:
+    floats = [np.inf, -np.inf, np.nan, None] * 100
+    table = sf.table(pa.table({"odd": floats, "age": list(range(400))}), engine=engine)
+    release = sf.anonymize(table, qi=["odd", "age"], k=5, parts=3)
+    assert release.verified
+    assert release.details["in_parts"]["parts"] == 3
+
+
+def test_parts_are_cut_where_no_column_has_weight() -> None:
+    release = sf.anonymize(people(400), qi=QI, k=5, parts=3, weights=dict.fromkeys(QI, 0))
+    assert release.verified
+    assert release.details["in_parts"]["parts"] == 3
+
+
 def test_all_engines_tell_what_the_cuts_cost() -> None:
     here, there = (
         sf.anonymize(sf.table(people(), engine=engine), qi=QI, k=5, parts=4).details["in_parts"]

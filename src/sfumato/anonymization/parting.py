@@ -422,15 +422,15 @@ def _axis(sample: pa.Table, whole: Whole, request: Request, name: str) -> _Axis 
     uncut = (pa.null(), pa.binary(), pa.large_binary())
     if len(values) < 2 or values.type in uncut or name in whole.changed:
         return None  # values that actions make equal stay together
-    weights = [request.weights.get(column, 1.0) for column in request.qi_columns]
-    priority = request.weights.get(name, 1.0) / max(weights) if request.weights else 0.0
+    largest = max(request.weights.get(column, 1.0) for column in request.qi_columns)
+    priority = request.weights.get(name, 1.0) / largest if request.weights and largest else 0.0
     shape = whole.shapes.get(name)
     if isinstance(shape, EncodedHierarchy):
         return _tree_axis(name, shape, codes_among(values, shape.values)[codes], priority)
     many = len(values) > 2 * MOST_MEMBERS  # lists would cut off few of the rows
     if isinstance(shape, Ranges) or name in whole.open or many:
         line = np.arange(len(values)) / (len(values) - 1)
-        if isinstance(shape, Ranges):
+        if isinstance(shape, Ranges) and len(shape.points):  # none if no number is finite
             points = shape.points[np.minimum(shape.position, len(shape.points) - 1)]
             there = codes_among(values, shape.values)
             line = (points[there] - shape.points[0]) / (shape.width or 1.0)
