@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -552,6 +553,24 @@ def test_a_range_that_ends_beside_a_lonely_number_is_pointed_out(
     told = [one for one in found.warnings if "ends beside a number" in one]
     assert len(told) == bool(said)
     assert all(f"the {said} range of `num`" in one and "987" not in one for one in told)
+
+
+def test_a_range_that_ends_beside_a_lonely_amount_of_money_is_pointed_out(tmp_path: Path) -> None:
+    """Cells that all have two places are decimals."""
+    (tmp_path / "paid.csv").write_text(
+        "\n".join(["paid", *(f"{40 + at / 4:.2f}" for at in range(80)), "987654.30"])
+    )
+    found = sf.anonymize(tmp_path / "paid.csv", k=5, qi=["paid"])
+    assert [one for one in found.warnings if "highest range of `paid` ends beside a number" in one]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_range_that_ends_beside_a_lonely_moment_is_pointed_out() -> None:
+    moments = [f"2001-01-01 {at // 4:02d}:{at % 4 * 15:02d}:00Z" for at in range(80)]
+    kind = pa.timestamp("us", tz="UTC")
+    table = pa.table({"seen": pa.array([*moments, "2033-03-03 03:33:33Z"]).cast(kind)})
+    found = sf.anonymize(table, k=5, qi=["seen"])
+    assert [one for one in found.warnings if "highest range of `seen` ends beside a date" in one]
 
 
 @pytest.mark.parametrize(("far", "said"), [("1899-12-24", "lowest"), ("2001-04-01", "")])

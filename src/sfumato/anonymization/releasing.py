@@ -505,7 +505,7 @@ def far_ends(
             dates = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
             if dates:
                 values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-            elif not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+            elif not _is_number(values.type):
                 continue
             rows = (part.problem.rows_of_values if held is None else held)[name]
             numbers = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
@@ -533,11 +533,18 @@ def far_ends(
     return list(told)
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    """Whether cells are numbers, of whatever kind."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
 def _number(end: str | None) -> float | None:
     """The end of a range as a number; of a date its microseconds."""
     if end is None:
         return None
-    for read in (float, lambda text: float(np.datetime64(text, "us").astype(np.int64))):
+    moment = end.removesuffix("Z")  # numpy's moments are in UTC, and do not say so
+    for read in (float, lambda _: float(np.datetime64(moment, "us").astype(np.int64))):
         with suppress(ValueError):
             return read(end)
     return None
