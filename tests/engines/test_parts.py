@@ -443,6 +443,24 @@ def test_every_class_of_every_part_matches_enough_people(
     assert made.utility["ncp"] < 1.5 * whole.utility["ncp"]
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("kind", DATABASES, indirect=True)
+def test_columns_may_have_the_names_of_ours(
+    kind: str, parts: int, opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    ages = [at % 90 for at in range(400)]
+    table = pa.table({"part": ages, "rows": ages[::-1], "count": [str(age % 7) for age in ages]})
+    out = destination(kind, tmp_path, request)
+    asked = {"qi": ["part", "rows"], "sensitive": "count", "l": 2, "k": 5, "parts": parts}
+    release = sf.anonymize(Table(opened(table)), **asked, output=out)
+    assert release.verified
+    assert release.details["in_parts"]["parts"] == parts
+    released = sf.table(out)
+    kept = released.to_arrow().column("count").to_pylist()
+    released.close()
+    assert sorted(kept) == sorted(table["count"].to_pylist())
+
+
 @pytest.mark.parametrize("kind", DATABASES, indirect=True)
 def test_answers_of_parts_are_added_up(kind: str, opened: Opener) -> None:
     engine = opened(population(500, 1))

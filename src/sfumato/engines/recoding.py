@@ -627,12 +627,12 @@ def tables_of_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa
             if start == end:
                 continue
             if held and int(numbers[start]) != current:
-                yield current, pa.Table.from_batches(held).drop_columns([held[0].schema.names[0]])
+                yield current, pa.Table.from_batches(held).remove_column(0)
                 held = []
             current = int(numbers[start])
             held.append(batch.slice(start, end - start))
     if held:
-        yield current, pa.Table.from_batches(held).drop_columns([held[0].schema.names[0]])
+        yield current, pa.Table.from_batches(held).remove_column(0)
 
 
 class Dealt:
