@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from cli_tools import sfumato
 from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.utility import compare
 
 METHODS = ["mondrian", "relaxed", "lattice", "kmember", "best", "full-domain"]
 
@@ -179,3 +180,15 @@ def test_verify_replays_it_and_notices_another_population(tmp_path: Path) -> Non
     elsewhere = tmp_path / "moved.parquet"
     pq.write_table(population(3), elsewhere)
     assert sfumato("verify", out, "--population", elsewhere, "-q").code == 0
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_people_are_found_by_ranges_of_whole_days(zone: str | None, tmp_path: Path) -> None:
+    """Labels of moments leave out midnight in UTC, and the zone with it."""
+    seconds = np.arange(60) * (3 * 86_400 + 77) * 1_000_000
+    table = pa.table({"seen": pa.array(seconds, pa.timestamp("us", zone))})
+    asked = {"k_map": 5, "population": pa.concat_tables([table] * 2)}
+    release = sf.anonymize(table, qi=["seen"], output=tmp_path / "out.csv", **asked)
+    assert '"[1970-' in (tmp_path / "out.csv").read_text()
+    found = compare(tmp_path / "out.csv", table)
+    assert found.certainty_penalty == pytest.approx(release.utility["ncp"])

@@ -237,14 +237,17 @@ class TestMidpoints:
                 "day": ["[2020-01-01, 2020-01-31)", "2021-05-05"],
                 "when": ["[2020-01-01 10:00:00, 2020-01-01 12:00:00)", "2020-01-01 00:00:00"],
                 "noon": ["[2020-01-01 12:00:00, 2020-01-04 12:00:00)", "2021-05-05"],
+                "zone": ["[2020-01-01, 2020-01-03)", "2020-01-01 08:00:00Z"],
                 "old": ["20-29", ">= 90"],
                 "name": ["[Ann, Bob)", "Cid"],
             }
         )
+        utc = dt.UTC
         assert sf.midpoints(table).to_pydict() == {
             "day": [dt.date(2020, 1, 16), dt.date(2021, 5, 5)],
             "when": [dt.datetime(2020, 1, 1, 11), dt.datetime(2020, 1, 1)],
             "noon": [dt.date(2020, 1, 3), dt.date(2021, 5, 5)],
+            "zone": [dt.datetime(2020, 1, 2, tzinfo=utc), dt.datetime(2020, 1, 1, 8, tzinfo=utc)],
             "old": [24.5, None],
             "name": ["[Ann, Bob)", "Cid"],
         }

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sfumato.anonymization.problem import Solution, largest_sets
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
-from sfumato.hierarchy.labels import Interval, read_interval
+from sfumato.hierarchy.labels import Interval, in_zone, read_interval
 from sfumato.hierarchy.ranges import Ranges, numbers
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import table
@@ -330,11 +330,8 @@ def _read_ends(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
         ).cast(kind)  # fmt: skip
     if pa.types.is_date(kind):
         return _first_fitting(text, pa.date32(), pa.timestamp("s"))
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        # Labels leave out midnight in UTC, and the zone with it.
-        text = pc.replace_substring_regex(text, r"^([-+]?\d+-\d\d-\d\d)$", r"\1 00:00Z")
     if pa.types.is_timestamp(kind):
-        return text.cast(kind)
+        return (text if kind.tz is None else in_zone(text)).cast(kind)
     wider = pa.int64() if pa.types.is_integer(kind) else pa.float64()
     return _first_fitting(text, wider, pa.float64())
 
@@ -432,12 +429,13 @@ def _middles(column: pa.Array | None) -> pa.Array | None:
         return None
     low = [text if one is None else one.low for text, one in zip(texts, found, strict=True)]
     high = [text if one is None else one.high for text, one in zip(texts, found, strict=True)]
-    for kind in (pa.float64(), pa.date32(), pa.timestamp("us")):
+    ends = pa.array(low, pa.string()), pa.array(high, pa.string())
+    for kind in (pa.float64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        zoned = [in_zone(end) for end in ends] if pa.types.is_timestamp(kind) and kind.tz else ends
         try:
-            ends = (pa.array(low, pa.string()).cast(kind), pa.array(high, pa.string()).cast(kind))
+            middles = _halfway(*(end.cast(kind) for end in zoned))
         except pa.ArrowInvalid:
             continue
-        middles = _halfway(*ends)
         if all(_NOON.fullmatch(end) for end in (*low, *high) if end is not None):
             middles = middles.cast(pa.date32(), safe=False)
         return middles.take(encoded.indices)

@@ -29,6 +29,7 @@ __all__ = [
     "braces_around",
     "decoded",
     "different_texts",
+    "in_zone",
     "mark_of",
     "null_code",
     "read_interval",
@@ -175,6 +176,17 @@ def read_interval(text: str) -> Interval | None:
             return Interval(None, True, match[2], with_end)
         return Interval(match[2], with_end, None, True)
     return None
+
+
+def in_zone(ends: pa.Array) -> pa.Array:
+    """Ends of ranges of moments, all with their zone: labels leave it out with midnight in UTC.
+
+    Examples
+    --------
+    >>> in_zone(pa.array(["2001-12-24", "2001-12-24 08:00:00Z"])).to_pylist()
+    ['2001-12-24 00:00Z', '2001-12-24 08:00:00Z']
+    """
+    return pc.replace_substring_regex(ends, r"^([-+]?\d+-\d\d-\d\d)$", r"\1 00:00Z")
 
 
 def set_members(inside: str) -> list[str | None] | None:

@@ -24,6 +24,7 @@ from sfumato.hierarchy.labels import (
     as_text,
     decoded,
     different_texts,
+    in_zone,
     null_code,
     read_interval,
 )
@@ -328,7 +329,9 @@ class Ranges:
                 return float(pa.scalar(text).cast(pa.timestamp("s")).value) / 86_400
             if pa.types.is_time(kind) and text == "24:00:00":
                 return math.inf
-            return float(numbers(parsed(pa.array([text]), kind), self.name)[0])
+            zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+            end = in_zone(pa.array([text])) if zoned else pa.array([text])
+            return float(numbers(parsed(end, kind), self.name)[0])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
 
