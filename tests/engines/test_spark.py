@@ -43,6 +43,23 @@ def test_nested_and_doubled_columns_are_refused(spark: Any) -> None:
         SQLEngine(Spark(spark.sql("SELECT 1 AS a, 2 AS a"))).schema()
 
 
+def test_names_that_differ_in_case_only_are_written_where_spark_may(
+    spark: Any, tmp_path: Path
+) -> None:
+    engine = SQLEngine(Spark(spark.sql("SELECT 1 AS age, 2 AS Age")))
+    out = str(tmp_path / "out")
+    with pytest.raises(ColumnError, match=r"`age` and `Age` .* set spark.sql.caseSensitive"):
+        engine.stage(Recoding(), out)
+    assert list(tmp_path.iterdir()) == []
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        engine.stage(Recoding(), out).commit()
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert pq.read_table(out).to_pydict() == {"age": [1], "Age": [2]}
+    engine.close()
+
+
 def test_types_of_sparks_own(spark: Any) -> None:
     frame = spark.sql(
         "SELECT interval '1-2' year to month AS months, "

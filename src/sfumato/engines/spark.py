@@ -22,7 +22,7 @@ from sfumato.engines.database_types import by_position, columns_of, uploadable
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, as_declared, column_of
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.writing import ONE_COLUMN_NULL, FileFormat, format_of
-from sfumato.errors import EngineError, ParameterError, spell
+from sfumato.errors import ColumnError, EngineError, ParameterError, spell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,7 +100,22 @@ class Spark(Connection):
         """A folder; without the ending of a file format, of Parquet files."""
         found = _format(destination, format, schema)
         with self.guarded():
+            self._tell_apart(schema.names)
             return _Target(self, destination, found, schema)
+
+    def _tell_apart(self, names: Sequence[str]) -> None:
+        """Refuse names that files of this session do not tell apart."""
+        if self.spark.conf.get("spark.sql.caseSensitive") == "true":
+            return
+        known: dict[str, str] = {}
+        for name in names:
+            if (other := known.setdefault(name.lower(), name)) != name:
+                raise ColumnError(
+                    f"columns `{other}` and `{name}` differ in case only, and this session of "
+                    "Spark does not write both",
+                    where=self.name,
+                    remedy="Rename one, or set spark.sql.caseSensitive to true.",
+                )
 
     def shares(self, other: Connection) -> bool:
         """Whether another frame is of the same session."""
