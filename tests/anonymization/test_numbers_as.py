@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.anonymization.request import Request
 from sfumato.errors import ColumnError, ParameterError
+from sfumato.utility import pair_tables, summarize
 
 ROWS = 400
 HOWS = ("range", "mean", "median", "middle", "bounds")
@@ -277,6 +279,29 @@ def test_moments_in_a_zone_have_bounds(how: str, zone: str) -> None:
     if how == "bounds":
         for moment, low, high in zip(moments, *shown.to_pydict().values(), strict=True):
             assert low <= moment <= high
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")])
+def test_ranges_may_reach_the_last_day_of_all(kind: pa.DataType, engine: Any) -> None:
+    """It often means that no end is known; a range that holds it ends in the year 10000."""
+    days = [dt.date(2000, 1, 1) + dt.timedelta(days=37 * at) for at in range(40)]
+    cells = pa.array([*days, dt.date(9999, 12, 31), dt.date(9999, 12, 31)])
+    cells = cells if kind == pa.date32() else cells.cast(pa.timestamp("us")).cast(kind)
+    table = pa.table({"until": cells})
+    asked = {"qi": ["until"], "k": 5, "rows_are_people": True}
+    source = sf.table(table, engine=engine)
+    labels = sf.anonymize(source, **asked, k_map=5, population=table)
+    assert any(label.endswith(", 10000-01-01)") for label in labels.to_arrow()["until"].to_pylist())
+    assert labels.utility["ncp"] == pytest.approx(
+        summarize(pair_tables(table, labels.to_arrow(), ["until"])).certainty_penalty
+    )
+    middles = sf.anonymize(source, **asked, numbers_as="middle").to_arrow()["until"]
+    assert max(day.year for day in middles.to_pylist()) > 2003
+    last = sf.anonymize(source, **asked, numbers_as="bounds").to_arrow()["until_to"]
+    assert max(day.isoformat() for day in last.to_pylist()).startswith("9999-12-31")
+    found = sf.midpoints(labels.to_arrow())["until"].to_pylist()
+    assert max(day.year for day in found) == max(day.year for day in middles.to_pylist())
 
 
 @pytest.mark.parametrize("how", ["middle", "bounds"])

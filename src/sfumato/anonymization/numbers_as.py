@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sfumato.anonymization.problem import Solution, largest_sets
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
-from sfumato.hierarchy.labels import Interval, in_zone, read_interval
+from sfumato.hierarchy.labels import Interval, moments, read_interval
 from sfumato.hierarchy.ranges import Ranges, numbers
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import table
@@ -331,7 +331,7 @@ def _read_ends(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
     if pa.types.is_date(kind):
         return _first_fitting(text, pa.date32(), pa.timestamp("s"))
     if pa.types.is_timestamp(kind):
-        return (text if kind.tz is None else in_zone(text)).cast(kind)
+        return moments(text, kind)
     wider = pa.int64() if pa.types.is_integer(kind) else pa.float64()
     return _first_fitting(text, wider, pa.float64())
 
@@ -339,10 +339,14 @@ def _read_ends(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
 def _first_fitting(text: pa.Array, *kinds: pa.DataType) -> pa.Array:
     for kind in kinds[:-1]:
         try:
-            return text.cast(kind)
+            return _cast(text, kind)
         except pa.ArrowInvalid:
             continue
-    return text.cast(kinds[-1])
+    return _cast(text, kinds[-1])
+
+
+def _cast(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    return moments(text, kind) if pa.types.is_temporal(kind) else text.cast(kind)
 
 
 def _halfway(low: pa.Array, high: pa.Array) -> pa.Array:
@@ -431,9 +435,8 @@ def _middles(column: pa.Array | None) -> pa.Array | None:
     high = [text if one is None else one.high for text, one in zip(texts, found, strict=True)]
     ends = pa.array(low, pa.string()), pa.array(high, pa.string())
     for kind in (pa.float64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        zoned = [in_zone(end) for end in ends] if pa.types.is_timestamp(kind) and kind.tz else ends
         try:
-            middles = _halfway(*(end.cast(kind) for end in zoned))
+            middles = _halfway(*(_cast(end, kind) for end in ends))
         except pa.ArrowInvalid:
             continue
         if all(_NOON.fullmatch(end) for end in (*low, *high) if end is not None):

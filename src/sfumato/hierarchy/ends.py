@@ -22,7 +22,16 @@ import pyarrow.compute as pc
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
 
-__all__ = ["FINEST", "SITTING", "Ends", "finer_ends", "resolution", "round_ends", "round_step"]
+__all__ = [
+    "FINEST",
+    "SITTING",
+    "TICKS",
+    "Ends",
+    "finer_ends",
+    "resolution",
+    "round_ends",
+    "round_step",
+]
 
 FINEST = 0.01
 """A step is at most this share of the spread of the middle rows, unless values are coarser."""
@@ -40,7 +49,8 @@ _MOST_LOOKED_AT = 10_000
 """Values that are enough to tell how far apart most of them lie."""
 _SAFE = 2**62
 """Whole numbers below this leave room for a step beyond them."""
-_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Units of time in a second."""
 _DAY = 86_400
 _CLOCK = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)
 """Round seconds, minutes and hours, in seconds."""
@@ -208,7 +218,7 @@ class _Grid:
         if pa.types.is_date(self.kind):
             return [self.resolution]
         if pa.types.is_temporal(self.kind):
-            second = _SECOND[self.kind.unit]
+            second = TICKS[self.kind.unit]
             return list(dict.fromkeys(_finest(self.line, second, share) for share in SITTING))
         return list(dict.fromkeys(resolution(self.line, share) for share in SITTING))
 
@@ -400,7 +410,7 @@ def _mean_step(points: Array) -> float:
 
 def _clock(moments: Array, kind: pa.DataType, longest: float) -> _Grid:
     """Round seconds, minutes and hours; then whole days, months and years."""
-    second = _SECOND[kind.unit]
+    second = TICKS[kind.unit]
     most = longest / second
     resolution = _finest(moments, second)
     if most >= _DAY and not pa.types.is_duration(kind):
@@ -452,7 +462,7 @@ def _typed(points: Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_date(kind):
         return pa.array(points.astype(np.int32)).cast(pa.date32())
     if pa.types.is_time(kind):
-        last = _DAY * _SECOND[kind.unit] - 1  # midnight at the end of the day is no time of day
+        last = _DAY * TICKS[kind.unit] - 1  # midnight at the end of the day is no time of day
         return pa.array(np.minimum(points, last)).cast(
             pa.int32() if pa.types.is_time32(kind) else pa.int64()
         ).cast(kind)  # fmt: skip

@@ -31,6 +31,7 @@ __all__ = [
     "different_texts",
     "in_zone",
     "mark_of",
+    "moments",
     "null_code",
     "read_interval",
     "same_texts",
@@ -176,6 +177,24 @@ def read_interval(text: str) -> Interval | None:
             return Interval(None, True, match[2], with_end)
         return Interval(match[2], with_end, None, True)
     return None
+
+
+def moments(ends: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Ends of ranges of dates or points in time as values of this type.
+
+    A range that reaches 9999-12-31 ends in a year that neither Python nor most formats know:
+    there it ends with the last day, or its last second.
+
+    Examples
+    --------
+    >>> moments(pa.array(["2001-12-24", "10000-01-01"]), pa.date32()).to_pylist()
+    [datetime.date(2001, 12, 24), datetime.date(9999, 12, 31)]
+    """
+    last = "9999-12-31"
+    if pa.types.is_timestamp(kind):
+        last += " 23:59:59" if kind.tz is None else " 23:59:59Z"
+        ends = ends if kind.tz is None else in_zone(ends)
+    return pc.replace_substring_regex(ends, r"^\d{5,}-\d\d-\d\d.*$", last).cast(kind)
 
 
 def in_zone(ends: pa.Array) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
@@ -17,7 +18,7 @@ from sfumato.budget import each
 from sfumato.engines.encoding import stored_cells, valid_cells
 from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
-from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends
+from sfumato.hierarchy.ends import FINEST, TICKS, Ends, finer_ends, round_ends
 from sfumato.hierarchy.labels import (
     Interval,
     Published,
@@ -35,6 +36,8 @@ __all__ = ["MOST_MORE", "Ranges", "numbers", "published_ranges"]
 
 _FINEST_NUMBERS = FINEST / 5
 """Numbers end at finer steps than days do: classes are far narrower than the whole."""
+_LATE = re.compile(r"\d{5,}-")
+"""Years after 9999, in which ranges end that reach the last day before."""
 MOST_MORE = 0.01
 """How much more may be lost by round ends, as a share of what is lost by exact ones."""
 
@@ -325,15 +328,26 @@ class Ranges:
         if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
             kind = pa.float64()  # ends lie beyond the largest integer, and between numbers
         try:
-            if pa.types.is_date(kind) and ":" in text:  # noon, between two days
-                return float(pa.scalar(text).cast(pa.timestamp("s")).value) / 86_400
             if pa.types.is_time(kind) and text == "24:00:00":
                 return math.inf
-            zoned = pa.types.is_timestamp(kind) and kind.tz is not None
-            end = in_zone(pa.array([text])) if zoned else pa.array([text])
-            return float(numbers(parsed(end, kind), self.name)[0])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+                return self._moment(text, kind)
+            return float(numbers(parsed(pa.array([text]), kind), self.name)[0])
+        except (ValueError, pa.ArrowNotImplementedError):
             return None
+
+    def _moment(self, text: str, kind: pa.DataType) -> float:
+        """A day or point in time as a number."""
+        days = pa.types.is_date(kind)
+        if _LATE.match(text):  # Arrow writes these years, but does not read them
+            ticks = float(np.datetime64(text.removesuffix("Z"), "us").astype(np.int64))
+            second = 1 / 86_400 if days else TICKS[kind.unit]
+            return ticks * second / TICKS["us"]
+        if days and ":" in text:  # noon, between two days
+            return float(pa.scalar(text).cast(pa.timestamp("s")).value) / 86_400
+        zoned = not days and kind.tz is not None
+        end = in_zone(pa.array([text])) if zoned else pa.array([text])
+        return float(numbers(parsed(end, kind), self.name)[0])
 
 
 def _distinct(low: Array, high: Array, size: int) -> tuple[Array, Array, Array]:
