@@ -363,7 +363,7 @@ def sampling_weights(values: pa.Array, name: str) -> Array:
             where=f"column `{name}`",
             remedy="Name a column of numbers.",
         )
-    weights = np.asarray(values.cast(pa.float64()).fill_null(np.nan))
+    weights = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
     if not (np.isfinite(weights) & (weights > 0)).all():
         raise ColumnError(
             "weights must all be larger than zero",

@@ -97,6 +97,11 @@ def test_persons_of_a_population_count_once() -> None:
     assert unnamed.journalist == 0.02
 
 
+def test_weights_may_be_numbers_that_floats_round() -> None:
+    table = pa.table({"age": [1, 1, 2], "weight": [2**62 + 1, 1, 2**62 + 1]})
+    assert sf.risk(table, ["age"], sampling_weight="weight").journalist == pytest.approx(2**-62)
+
+
 def test_a_person_has_one_weight() -> None:
     table = pa.table({"who": ["a", "a", "b"], "x": ["u", "v", "v"], "w": [10.0, 10.0, 30.0]})
     found = risk(table, ["x"], person="who", sampling_weight="w")

@@ -466,6 +466,15 @@ def test_a_release_is_compared_with_its_original_whatever_stands_for_a_class(tmp
         compare(people, people)
 
 
+def test_statistics_of_numbers_that_floats_round(tmp_path):
+    codes = pa.table({"code": [2**60 + at % 30 for at in range(90)]})
+    out = tmp_path / "out.csv"
+    release = sf.anonymize(codes, qi=["code"], k=5, rows_are_people=True, output=out)
+    cost = compare(out, codes)
+    assert cost.certainty_penalty == pytest.approx(release.utility["ncp"])
+    assert cost.statistics["code"].mean == pytest.approx(2**60)
+
+
 def test_a_release_is_judged_under_weights_and_a_target(tmp_path):
     from sfumato.utility import compare
 

@@ -153,7 +153,7 @@ def statistics(view: View, values: Mapping[str, pa.Array]) -> dict[str, Statisti
         kind = values[name].type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             continue
-        numbers = np.asarray(values[name].cast(pa.float64()).fill_null(np.nan))
+        numbers = np.asarray(values[name].cast(pa.float64(), safe=False).fill_null(np.nan))
         known = np.isfinite(numbers)
         sides = [side[: len(numbers)][known] for side in distributions(view, name, None)]
         if all(side.sum() > 0 for side in sides):
