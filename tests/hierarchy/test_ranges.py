@@ -101,6 +101,14 @@ def test_every_type_on_a_line_is_read_back(values: pa.Array) -> None:
     assert (again[0].tolist(), again[1].tolist()) == (low, high)
 
 
+def test_ends_of_decimals_are_read_exactly() -> None:
+    """-25.90 as Arrow makes a float of it is less than -25.9."""
+    tenths = [Decimal(at) / 10 for at in range(-300, 300)]
+    line = Ranges(pa.array(tenths, pa.decimal128(12, 2)), "paid")
+    spans = [line.span(f"[{tenth}, 99)") for tenth in tenths]
+    assert spans == [(rank, len(tenths) - 1) for rank in range(len(tenths))]
+
+
 def test_foreign_labels_are_refused() -> None:
     ages = Ranges(pa.array([20, 30]), "age")
     with pytest.raises(HierarchyError, match="3 distinct labels"):

@@ -296,20 +296,21 @@ class Ranges:
         return low, high
 
     def _exactly(self, found: Interval) -> tuple[int, int] | None:
-        """Ranks between ends of whole numbers: exact where floating point is not, beyond 2^53."""
-        if not pa.types.is_integer(self.values.type):
+        """Ranks between ends of whole or decimal numbers, which floating point would round."""
+        kind = self.values.type
+        if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
             return None
         first = bisect_left if found.with_low else bisect_right
         last = bisect_right if found.with_high else bisect_left
         try:
             low, high = Decimal(found.low or "-Infinity"), Decimal(found.high or "Infinity")
-            return first(self._whole, low), last(self._whole, high) - 1
+            return first(self._exact, low), last(self._exact, high) - 1
         except InvalidOperation:  # no numbers
             return None
 
     @cached_property
-    def _whole(self) -> list[Decimal]:
-        """The whole numbers of the line, ascending."""
+    def _exact(self) -> list[Decimal]:
+        """The numbers of the line, ascending."""
         line = self.values.take(pa.array(self.order[: len(self.points)]))
         return [Decimal(value) for value in line.to_pylist()]
 
