@@ -101,6 +101,14 @@ def test_every_type_on_a_line_is_read_back(values: pa.Array) -> None:
     assert (again[0].tolist(), again[1].tolist()) == (low, high)
 
 
+def test_a_star_is_one_label_whatever_is_missing_beside_what() -> None:
+    """Parquet files would hold different bytes, and more, if it were several."""
+    ages = Ranges(pa.array([20, 30, 40, None]), "age", held=[9, 9, 9, 9], k=5)
+    shown = ages.published([0, 1, 2, 0], [3, 3, 3, 1])
+    assert sorted(shown.labels.to_pylist()) == ["*", "[20, 40)"]
+    assert shown.loss[shown.codes].tolist() == [1, 1, 1, 0.5]
+
+
 def test_ends_of_decimals_are_read_exactly() -> None:
     """-25.90 as Arrow makes a float of it is less than -25.9."""
     tenths = [Decimal(at) / 10 for at in range(-300, 300)]

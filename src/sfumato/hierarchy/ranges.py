@@ -171,6 +171,8 @@ class Ranges:
         shown = high >= low
         low, high, inverse = _distinct(low[shown], high[shown], self.size)
         labels, low, high = self._widened(low, high, ends or self.ends)
+        mixed = (high >= len(self.points)) & (low != high)  # shown as `*`: covers everything
+        low, high = np.where(mixed, 0, low), np.where(mixed, self.size - 1, high)
         distinct, first, again = np.unique(
             low * self.size + high, return_index=True, return_inverse=True
         )
@@ -178,8 +180,6 @@ class Ranges:
         codes[shown] = again[inverse]
         low, high = np.divmod(distinct, max(self.size, 1))
         loss = self.loss(low, high)
-        mixed = (high >= len(self.points)) & (low != high)  # shown as `*`: covers everything
-        low, high = np.where(mixed, 0, low), np.where(mixed, self.size - 1, high)
         labels = labels.take(pa.array(first))
         return Published(codes, labels, loss, loss, loss, low, high, self.order)
 
