@@ -462,6 +462,15 @@ def test_columns_may_have_the_names_of_ours(
 
 
 @pytest.mark.parametrize("kind", DATABASES, indirect=True)
+def test_missing_values_are_cut_off_like_others(kind: str, opened: Opener) -> None:
+    """The commonest values go the first way; in SQL nothing equals null, not even null."""
+    towns = pa.array([None, None, "Rome", None, "Oslo"] * 80)
+    there = sf.anonymize(Table(opened(pa.table({"town": towns}))), qi=["town"], k=5, parts=3)
+    told = there.details["in_parts"]
+    assert (told["parts"], told["rows"]) == (2, [160, 240])
+
+
+@pytest.mark.parametrize("kind", DATABASES, indirect=True)
 def test_answers_of_parts_are_added_up(kind: str, opened: Opener) -> None:
     engine = opened(population(500, 1))
     assert asks_sql(engine)

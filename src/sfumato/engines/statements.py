@@ -473,6 +473,7 @@ def part_of(rows: Rows, parting: Parting, thresholds: str) -> Node:
             return exp.convert(-1 - at)
         cut = parting.cuts[at]
         key = rows.key(cut.column)
+        goes: exp.Condition
         if rows.dialect.cuts_in_rows:
             held = filled(
                 "SELECT VALUE_ FROM CUTS WHERE CUT = AT",
@@ -483,6 +484,8 @@ def part_of(rows: Rows, parting: Parting, thresholds: str) -> Node:
         else:
             values = [field(f"t{at}_{nth}", thresholds) for nth in range(len(cut.values))]
             goes = key.isin(*values) if cut.among else key < values[0]
+        if cut.among and cut.values.null_count:  # which nothing equals in SQL
+            goes = exp.or_(key.copy().is_(exp.null()), goes)
         then, otherwise = leads_to(cut.yes), leads_to(cut.no)
         return exp.Case().when(goes, then, copy=False).else_(otherwise, copy=False)
 
