@@ -384,15 +384,14 @@ def _level_loss(shape: Shape, groups: Array) -> Array:
 def _marks(levels: list[list[Array]], random: np.random.Generator) -> tuple[Array, Array]:
     """A random number for what looks alike on each level, and where those of a level start."""
     starts = np.zeros((len(levels), max(len(column) for column in levels)), dtype=np.int64)
-    marks: list[Array] = []
-    at = 0
+    looks: list[Array] = []
+    at = drawn = 0
     for axis, column in enumerate(levels):
         for level, groups in enumerate(column):
             starts[axis, level] = at
-            drawn = random.integers(0, 2**63, size=int(groups.max(initial=0)) + 1, dtype=np.uint64)
-            marks.append(drawn[groups])
-            at += len(groups)
-    return np.concatenate(marks), starts
+            looks.append(drawn + groups)
+            at, drawn = at + len(groups), drawn + int(groups.max(initial=-1)) + 1
+    return random.integers(0, 2**63, drawn, np.uint64)[np.concatenate(looks)], starts
 
 
 def placed(problem: Problem, blocks: Blocks, groups: Array) -> Array:
