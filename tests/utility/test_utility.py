@@ -466,6 +466,15 @@ def test_a_release_is_compared_with_its_original_whatever_stands_for_a_class(tmp
         compare(people, people)
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_times_of_day_that_stand_for_a_class_are_compared(ending, tmp_path):
+    clock = pa.array(np.random.default_rng(2).integers(0, 86_400, 90), pa.int32())
+    seen = pa.table({"seen": clock.cast(pa.time32("s"))})
+    out = tmp_path / f"out.{ending}"
+    release = sf.anonymize(seen, qi=["seen"], k=5, numbers_as="mean", output=out)
+    assert compare(out, seen).certainty_penalty == pytest.approx(release.utility["ncp"])
+
+
 def test_statistics_of_numbers_that_floats_round(tmp_path):
     codes = pa.table({"code": [2**60 + at % 30 for at in range(90)]})
     out = tmp_path / "out.csv"

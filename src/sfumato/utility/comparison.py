@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import column_of
-from sfumato.engines.writing import unsigned_zeros
+from sfumato.engines.writing import parsed, unsigned_zeros
 from sfumato.errors import (
     ColumnError,
     EngineError,
@@ -470,6 +470,9 @@ def pair_tables(
         cells, tree = released[name].combine_chunks(), (hierarchies or {}).get(name)
         if name in marks:
             cells = _starred(cells, released[marks[name]].combine_chunks(), values)
+        if pa.types.is_time(values.type) and pa.types.is_string(cells.type):
+            with suppress(pa.ArrowInvalid):  # text files know no times of day
+                cells = parsed(cells, values.type)
         numbers = all(column_of("", kind).ordered for kind in (values.type, cells.type))
         try:
             if numbers and tree is None:
