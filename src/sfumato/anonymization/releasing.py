@@ -704,6 +704,8 @@ def _rounded(part: Solution, name: str) -> tuple[float, float]:
     lost = float((rows * shown.loss[shown.codes[used]]).sum())
     if not isinstance(shape, Ranges) or shape.ends is None:
         return lost, lost
+    if shown.more is not None:
+        return lost - shown.more, lost
     codes = part.problem.entries.column(name)
     codes = codes if part.entry is None else codes[part.entry]
     low, high = shape.spans(codes, part.groups, len(part.sizes))

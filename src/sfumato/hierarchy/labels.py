@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -269,6 +269,8 @@ class Published:
     blurred
         Whether an entry shows something else than one value as it is; by default, whether it covers
         several. A range of an earlier release may cover one value that occurs, and is no value.
+    more
+        What all rows lose more than by ranges that end where their values do, if that was counted.
 
     Examples
     --------
@@ -290,6 +292,7 @@ class Published:
     high: Array
     order: Array
     blurred: Array = None  # type: ignore[assignment]
+    more: float | None = field(default=None, init=False)  # of other rows it is not known
 
     def __post_init__(self) -> None:
         if self.blurred is None:

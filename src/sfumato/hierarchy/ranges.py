@@ -424,7 +424,9 @@ def published_ranges(
 
     def published(name: str) -> Published:
         line, low, high = spans[name]
-        return line.published(low, high, fits[name].ends)
+        made = line.published(low, high, fits[name].ends)
+        object.__setattr__(made, "more", fits[name].more)
+        return made
 
     return dict(zip(spans, each(published, spans, cells), strict=True))
 
