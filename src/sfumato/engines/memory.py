@@ -60,6 +60,8 @@ __all__ = ["MemoryEngine"]
 
 _REMEMBERED = 256
 """Histograms kept for column sets asked again."""
+_AT_ONCE = 4 * BATCH_ROWS
+"""Rows that are read at a time without a limit: between them threads wait for the interpreter."""
 
 
 class MemoryEngine:
@@ -446,7 +448,9 @@ class MemoryEngine:
         limits: dict[str, Any] = {"limit": limit, "budget": budget, "where": self.name}
         with limited(self.threads):
             if rows is not None and getattr(self.source, "columns_apart", False):
-                found = encode_apart(self.source.batches, wanted, rows=rows, **limits)
+                at_once = _AT_ONCE if self.memory is None else BATCH_ROWS
+                read = partial(self.source.batches, rows=at_once)
+                found = encode_apart(read, wanted, rows=rows, **limits)
             else:
                 found = encode_batches(self.source.batches(missing), wanted, rows=rows, **limits)
         arrays, values, length = found
