@@ -191,6 +191,7 @@ def main() -> None:
 
     VerbGroup.own_process = True
     gc.disable()  # until the verb is loaded: modules are no garbage
+    sys.setswitchinterval(_SECONDS_ALONE)
     share_memory()
     app(prog_name="sfumato")
 
@@ -221,6 +222,8 @@ def program() -> None:
 _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 _READER_GONE = 128 + 13
 """SIGPIPE, which has no name on Windows."""
+_SECONDS_ALONE = 0.0005
+"""Time that a thread may keep the interpreter, e.g. to import, while others want to read on."""
 _SECONDS_TO_RETURN = 0.05
 """Time for a callback to return to the compiled code that called it."""
 _SECONDS_TO_HEED = 1.0

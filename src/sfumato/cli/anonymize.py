@@ -10,10 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from sfumato.anonymization.request import RequestFields
 from sfumato.cli._options import (
     Asked,
@@ -32,6 +28,9 @@ from sfumato.files import write_text
 from sfumato.wording import counted, phrase
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
     from sfumato.anonymization.request import Request
     from sfumato.privacy.check import Risk
     from sfumato.release import Release
@@ -277,6 +276,9 @@ _BAR = 16
 
 def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
     """The whole page; `besides` are the files that were written beside the release."""
+    from rich.console import Group
+    from rich.text import Text
+
     parts: list[RenderableType] = [
         _headline(release),
         *titled("What holds", _promises(release)),
@@ -299,6 +301,8 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
 
 
 def _headline(release: Release) -> RenderableType:
+    from rich.text import Text
+
     people = release.details.get("persons")
     lost = people.get("left_out") if people else None  # in parts only counted once written
     whose = ""
@@ -517,6 +521,8 @@ def _several_sets(how: Mapping[str, Any]) -> str:
 
 
 def _risks(release: Release) -> RenderableType:
+    from rich.text import Text
+
     found: Sequence[Risk] = release.details.get("risk") or ()
     persons, linked = "persons" in release.details, release.details.get("linkable")
     if not found and persons:
