@@ -34,8 +34,8 @@ from sfumato.columns.persons import Persons
 from sfumato.engines.encoding import _Dictionaries
 from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.protocol import column_of
-from sfumato.engines.staging import WrittenFile
-from sfumato.engines.writing import format_of
+from sfumato.engines.staging import WrittenFile, stage_batches
+from sfumato.engines.writing import Writer, format_of
 from sfumato.errors import ColumnError, EngineError, ParameterError, SourceError
 from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.sampling import coded_rows
@@ -308,6 +308,58 @@ def test_a_parquet_file_is_not_held_while_it_is_read(tmp_path: Path, release: bo
         most = max(most, pa.total_allocated_bytes() - before)
     source.close()
     assert most < size / 4
+
+
+@pytest.mark.parametrize("ending", ["csv", "arrow"])
+def test_long_cells_are_read_back_some_at_a_time(tmp_path: Path, ending: str) -> None:
+    long, line = "x" * (1 << 21), f'say "{"y" * (3 << 20)}"\nand go'  # no block holds such lines
+    texts = ["a", '"', *([long] * 30), line, None, "b\n", *([long] * 30)]
+    rows = pa.table({"age": np.arange(len(texts)), "text": texts})
+    place = str(tmp_path / f"letters.{ending}")
+    few = [rows.slice(at, 1).to_batches()[0] for at in range(len(texts))]
+    staged = stage_batches(few, rows.schema, place, reopen=lambda source: source)
+    before, most, found = pa.total_allocated_bytes(), 0, []
+    for batch in staged.engine().batches():
+        most = max(most, pa.total_allocated_bytes() - before)
+        found += [None if text is None else len(text) for text in batch["text"].to_pylist()]
+        del batch
+    staged.discard()
+    assert found == [None if text is None else len(text) for text in texts]
+    assert most < 48 << 20
+
+
+@pytest.mark.parametrize("person", [None, "who"])
+def test_labels_that_list_many_texts_are_written_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, person: str | None
+) -> None:
+    """A class of `lattice` may list thousands of texts, and each of its rows shows all of them."""
+    rows, sizes = names(3_000, 3_000), []
+    rows = rows.append_column("age", pa.array(np.arange(3_000) % 5))
+    rows = rows.append_column("who", pa.array(np.arange(3_000) // 2))
+    packed = Writer._append
+    monkeypatch.setattr(
+        Writer, "_append", lambda writer, rows: (sizes.append(rows.nbytes), packed(writer, rows))[1]
+    )
+    asked: dict[str, Any] = {"qi": ["name", "age"], "k": 5, "method": "lattice"}
+    place = tmp_path / "release.csv"
+    made = sf.anonymize(rows, **asked, person=person, rows_are_people=True, output=place)
+    assert made.verified
+    assert place.stat().st_size > 5 << 20
+    assert max(sizes) < 1 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "arrow", "parquet"])
+def test_nor_with_labels_that_list_many_texts(tmp_path: Path, ending: str) -> None:
+    rows = names(70_000, 70_000)
+    rows = rows.append_column("age", pa.array(np.arange(70_000) % 70))
+    pq.write_table(rows, tmp_path / "people.parquet")
+    asked = ["anonymize", "TABLE", "-k", "5", "--qi", "name,age", "--method", "lattice"]
+    code, grown, told = growth(
+        tmp_path, [*asked, "--rows-are-people", "-o", f"release.{ending}"], 256
+    )
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
 
 
 @pytest.mark.slow

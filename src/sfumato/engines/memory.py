@@ -51,7 +51,6 @@ from sfumato.engines.recoding import (
 )
 from sfumato.engines.spool import give_back
 from sfumato.engines.staging import Staged, kept_form, stage_batches
-from sfumato.engines.writing import format_of
 from sfumato.errors import BudgetError
 from sfumato.kernels.ranking import translate
 from sfumato.wording import counted
@@ -262,8 +261,7 @@ class MemoryEngine:
         if recoding.sorted:
             batches, order = self._sorted(recoding, schema, budget, text)
         else:
-            encoded = format_of(destination, format).kind == "parquet"
-            batches = self._recoded(recoding, schema, budget, bool(text), encoded)
+            batches = self._recoded(recoding, schema, budget, bool(text))
         return stage_batches(
             batches,
             schema,
@@ -318,9 +316,8 @@ class MemoryEngine:
         schema: pa.Schema,
         budget: Budget | None,
         as_text: bool,
-        encoded: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """The output of a recoding, batch by batch; new cells may be encoded.
+        """The output of a recoding, batch by batch.
 
         Cells that stay are as they stand in the file, where they come `as_text`.
         """
@@ -344,7 +341,7 @@ class MemoryEngine:
             entries = [finder(rows) for finder in finders]
             if any((found < 0).any() for found in entries):
                 raise unmatched(self.name)
-            yield recoded_batch(batch, recoding, entries, schema, workers, encoded=encoded)
+            yield recoded_batch(batch, recoding, entries, schema, workers)
 
     def _sorted(
         self, recoding: Recoding, schema: pa.Schema, budget: Budget | None, text: Container[str]
@@ -481,10 +478,12 @@ class _Key:
         return replace(self, codes=self.codes[rows])
 
     def cells(self, rows: npt.NDArray[np.uint32]) -> dict[str, pa.Array]:
-        """The cells of some rows."""
+        """The cells of some rows, as numbers of what stands in dictionaries."""
         at = self.codes[rows]
         return {
-            name: values.take(as_arrow(at if codes is None else codes[at]))
+            name: pa.DictionaryArray.from_arrays(
+                as_arrow(at if codes is None else codes[at]), values
+            )
             for name, (codes, values) in self.shown.items()
         }
 

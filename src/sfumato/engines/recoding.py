@@ -328,12 +328,10 @@ def recoded_batch(
     entries: Sequence[npt.NDArray[np.integer[Any]]],
     schema: pa.Schema,
     threads: int | None = 1,
-    *,
-    encoded: bool = False,
 ) -> pa.RecordBatch:
     """Some rows after a recoding, given the entry each of them meets in every step.
 
-    New cells may be `encoded`: numbers of what stands in a dictionary.
+    New cells are numbers of what stands in a dictionary: a label may list thousands of texts.
     """
     keep = np.ones(batch.num_rows, dtype=np.bool_)
     written: dict[str, tuple[Cells, npt.NDArray[np.integer[Any]]]] = {}
@@ -351,10 +349,7 @@ def recoded_batch(
         if name not in written:
             return batch.column(name)
         cells, found = written[name]
-        numbers = as_arrow(cells.of(found))
-        if encoded:
-            return pa.DictionaryArray.from_arrays(numbers, cells.values)
-        return cells.values.take(numbers)
+        return pa.DictionaryArray.from_arrays(as_arrow(cells.of(found)), cells.values)
 
     arrays = each(new, schema.names, batch.num_rows * len(schema.names), threads)
     whole = pa.RecordBatch.from_arrays(arrays, names=schema.names)

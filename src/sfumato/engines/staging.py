@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     import duckdb
     import numpy as np
     import numpy.typing as npt
+    from pyarrow import csv
 
     from sfumato.engines import statements as sql
     from sfumato.engines.connection import Session
@@ -319,8 +320,8 @@ def _rename_without_replacing(path: Path, destination: str) -> None:
     removed(path)
 
 
-_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 30
-"""A line must fit a block; Arrow reads 32 of them ahead."""
+_BLOCK = 1 << 20
+"""Bytes of text that Arrow parses at a time; it reads 32 such blocks ahead."""
 
 
 class WrittenFile:
@@ -420,7 +421,10 @@ class WrittenFile:
                 yield batch.select(names)
 
     def _arrow(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with pa.memory_map(str(self.path)) as mapped, pa.ipc.open_file(mapped) as file:
+        wanted = [self.arrow_schema.get_field_index(name) for name in names]
+        options = pa.ipc.IpcReadOptions(included_fields=wanted)
+        # not mapped: all of it that was read would count as memory of the process
+        with pa.OSFile(str(self.path)) as raw, pa.ipc.open_file(raw, options=options) as file:
             for index in range(file.num_record_batches):
                 yield file.get_batch(index).select(names)
 
@@ -435,55 +439,81 @@ class WrittenFile:
         yield from pa.Table.from_arrays(columns, names=names).to_batches(max_chunksize=rows)
 
     def _text(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Text in blocks that grow when a line does not fit, going on where it stopped."""
-        given, block = 0, _BLOCK
-        while True:
+        """Text in blocks; from a line on that does not fit one, in pieces of whole lines."""
+        given = 0
+        for read in (self._blocks, self._pieces):
             try:
                 seen = 0
-                for batch in self._blocks(names, block):
+                for batch in read():
                     fresh = batch.slice(max(given - seen, 0))
                     seen += batch.num_rows
                     if fresh.num_rows:
                         given = seen
-                        yield fresh
+                        fields = [self.arrow_schema.field(name) for name in names]
+                        arrays = [self._values(fresh.column(f.name), f) for f in fields]
+                        yield pa.RecordBatch.from_arrays(arrays, names=names)
                 return
             except pa.ArrowInvalid:  # perhaps a line that is longer than a block
-                if block >= _LARGEST_BLOCK:
+                if read == self._pieces:
                     raise
-                block *= 8
 
-    def _blocks(self, names: list[str], block: int) -> Iterator[pa.RecordBatch]:
+    def _blocks(self) -> Iterator[pa.RecordBatch]:
+        """Cells as text; others than the one asked for are read and parsed meanwhile."""
         from pyarrow import csv
 
+        with self._lines() as stream:
+            if stream is not None:
+                yield from csv.open_csv(stream, *self._how(_BLOCK))
+
+    def _pieces(self) -> Iterator[pa.RecordBatch]:
+        """The same one piece after the other: Arrow would read 32 ahead, however large."""
+        from pyarrow import csv
+
+        with self._lines() as stream:
+            if stream is None:
+                return
+            held = bytearray()
+            while read := stream.read(_BLOCK):
+                held += read
+                end = _line_end(held)
+                if end > 0:
+                    piece = bytes(held[:end])
+                    del held[:end]
+                    yield from csv.read_csv(pa.BufferReader(piece), *self._how(end)).to_batches()
+            yield from csv.read_csv(pa.BufferReader(held), *self._how(len(held))).to_batches()
+
+    def _how(self, block: int) -> tuple[csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions]:
+        from pyarrow import csv
+
+        names = self.arrow_schema.names
+        return (
+            csv.ReadOptions(column_names=names, block_size=block),
+            csv.ParseOptions(
+                delimiter=self.form.delimiter, quote_char='"', double_quote=True,
+                escape_char=False, newlines_in_values=True, ignore_empty_lines=True,
+            ),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=[ONE_COLUMN_NULL if len(names) == 1 else ""], strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )  # fmt: skip
+
+    @contextmanager
+    def _lines(self) -> Iterator[pa.NativeFile | None]:
+        """The text of the file from the end of its first line on; None if there are no rows.
+
+        That line end reads as a blank line, and keeps a byte order mark in the first cell from
+        being taken for the file's.
+        """
         head = header_line(self.arrow_schema.names, self.form.delimiter)
-        null = ONE_COLUMN_NULL if len(self.arrow_schema) == 1 else ""
         with self._decoded() as stream:
             begins = stream.read(len(head) + 1)
         if begins[: len(head) - 1] != head[:-1]:
             raise self._unreadable()
-        if len(begins) <= len(head):  # no rows
-            return
         with self._decoded() as stream:
-            # The line end stays: it reads as a blank line, and keeps a byte order mark in the first
-            # cell from being taken for the file's.
             stream.read(len(head) - 1)
-            reader = csv.open_csv(
-                stream,
-                csv.ReadOptions(column_names=self.arrow_schema.names, block_size=block),
-                csv.ParseOptions(
-                    delimiter=self.form.delimiter, quote_char='"', double_quote=True,
-                    escape_char=False, newlines_in_values=True, ignore_empty_lines=True,
-                ),
-                csv.ConvertOptions(
-                    column_types=dict.fromkeys(self.arrow_schema.names, pa.string()),
-                    null_values=[null], strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            )  # fmt: skip
-            fields = [self.arrow_schema.field(name) for name in names]
-            for batch in reader:
-                arrays = [self._values(batch.column(f.name), f) for f in fields]
-                yield pa.RecordBatch.from_arrays(arrays, names=names)
+            yield stream if len(begins) > len(head) else None
 
     @contextmanager
     def _decoded(self) -> Iterator[pa.NativeFile]:
@@ -497,6 +527,23 @@ class WrittenFile:
         """Cells of a text file as values."""
         reader = self.form.readers.get(field.name)
         return parsed(cells, field.type) if reader is None else reader(cells)
+
+
+def _line_end(text: bytearray) -> int:
+    """Where the last whole line ends: after as many opening quotes as closing ones; else -1.
+
+    Examples
+    --------
+    >>> _line_end(bytearray(b'1,"a"\\n2,"b\\nc')), _line_end(bytearray(b'1,"a\\nb'))
+    (5, -1)
+    """
+    quotes, end = text.count(b'"'), len(text)
+    while True:
+        at = text.rfind(b"\n", 0, end)
+        quotes -= text.count(b'"', max(at, 0), end)
+        if at < 0 or quotes % 2 == 0:
+            return at
+        end = at
 
 
 @contextmanager

@@ -291,7 +291,7 @@ class Writer:
             assert self.formulas is not None
             self.formulas += sum(count_formulas(column) for column in batch.columns)
             for start in range(0, batch.num_rows, _LINES):
-                cells = lines(batch.slice(start, _LINES), self.form.delimiter)
+                cells = lines(_compact(batch.slice(start, _LINES)), self.form.delimiter)
                 self._text += self._encoded(cells)
                 self._write_text(_TEXT)
 
@@ -437,6 +437,17 @@ def _by_appearance(array: pa.DictionaryArray) -> pa.DictionaryArray:
         array.dictionary.take(as_arrow(found)),
         safe=False,
     )
+
+
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows with dictionaries of what occurs in them, and not in all of a table."""
+    arrays = [
+        _by_appearance(_numbered(array, array.type.value_type))
+        if t.is_dictionary(array.type)
+        else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def unsigned_zeros(array: pa.Array) -> pa.Array:
