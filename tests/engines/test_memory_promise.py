@@ -25,8 +25,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymization import in_parts
-from sfumato.anonymization.methods.annealing import _entries_that_fit, _parts
+from sfumato.anonymization.methods.annealing import _parts
 from sfumato.anonymization.methods.moves import Search
+from sfumato.anonymization.methods.pricing import entries_that_fit
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import allowed_blocks
 from sfumato.anonymization.request import Request
@@ -802,7 +803,7 @@ def test_classes_of_many_values_are_improved_some_at_a_time() -> None:
     for memory in (None, 256 << 20, 16 << 20):
         problem = prepare(table, request, sf.Budget(memory=memory, threads=1))
         search = Search(problem, allowed_blocks(problem), np.arange(3_000) // 2)
-        cut = _parts(problem, search.blocks, 0, _entries_that_fit(search))
+        cut = _parts(problem, search.blocks, 0, entries_that_fit(problem, search.prices))
         parts.append(len(cut))
         assert sum(len(part.order) for part in cut) == 3_000
     assert parts[:2] == [1, 1]

@@ -313,6 +313,7 @@ class PartSolver:
     request: Request
     whole: Whole
     seconds: float | None = None
+    memory: int | None = None
     crowd: Crowd | None = None
     folder: PrivateFolder | None = None
     """Where the people are, for as long as they are needed."""
@@ -323,7 +324,7 @@ class PartSolver:
 
         The people of a population come along, or are where the crowd is.
         """
-        budget = Budget(seconds=self.seconds, threads=1)
+        budget = Budget(seconds=self.seconds, memory=self.memory, threads=1)
         whole = self.whole
         if self.crowd is not None:
             people = self.crowd.beside(rows)
@@ -407,7 +408,9 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     reads = _reads(table, request)
     values = {name: value for name, value in request.values.items() if name != "population"}
     own = replace(request, asked={}, values=values)
-    solver = PartSolver(own, whole, seconds)
+    # as much as its rows take (see `_most_rows`) may a part take beside them
+    memory = None if budget.memory is None else budget.memory // 2 // workers
+    solver = PartSolver(own, whole, seconds, memory)
     written = _written(table, solver, reads)
     solver = replace(solver, crowd=crowd, folder=folder)
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
@@ -655,7 +658,10 @@ def _written(table: Table, solver: PartSolver, reads: tuple[str, ...]) -> Mappin
     )
     few = table.sample(200, reads, solver.request.seed)
     solver = replace(solver, whole=replace(solver.whole, rules=free), seconds=1.0)
-    kinds = {field.name: field.type for field in solver(few).cells.schema}
+    kinds = {
+        field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        for field in solver(few).cells.schema
+    }
     request, values = solver.request, solver.whole.values
     if not request.exact_ends:  # single values have no ends between two of them
         for name in (name for name, how in request.shows.items() if how == "bounds"):

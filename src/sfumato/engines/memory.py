@@ -275,7 +275,10 @@ class MemoryEngine:
         )
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:
-        """New cells of all rows, in their order, and which rows stay; None if all do."""
+        """New cells of all rows, in their order, and which rows stay; None if all do.
+
+        Cells are numbers of what stands in dictionaries: a label may list thousands of texts.
+        """
         cells: dict[str, pa.Array] = {}
         keep: npt.NDArray[np.bool_] | None = None
         for step in recoding.steps:
@@ -287,7 +290,8 @@ class MemoryEngine:
                 keep = kept if keep is None else keep & kept
             for name, made in step.cells.items():
                 values = made.values if len(made.values) else pa.nulls(1, made.values.type)
-                cells[name] = values.take(as_arrow(made.of(found)))  # all rows may be left out
+                codes = as_arrow(made.of(found).astype(np.int32))  # all rows may be left out
+                cells[name] = pa.DictionaryArray.from_arrays(codes, values)
         return pa.table(cells), keep
 
     def fingerprint(self) -> str:

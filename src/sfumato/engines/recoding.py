@@ -43,7 +43,7 @@ from sfumato.engines.protocol import (
     TextForm,
     as_declared,
 )
-from sfumato.engines.writing import marked_as_labels
+from sfumato.engines.writing import compact, marked_as_labels
 from sfumato.errors import EngineError
 from sfumato.kernels import group_rows
 from sfumato.kernels.ranking import translate
@@ -646,7 +646,7 @@ class Dealt:
     [(0, {'age': [30]}), (1, {'age': [70, 71]})]
     """
 
-    _ROWS = BATCH_ROWS
+    _ROWS, _BYTES = BATCH_ROWS, 1 << 24
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -663,7 +663,7 @@ class Dealt:
         dealt = cls(path)
         keep: Callable[[pa.RecordBatch], object] = dealt._held.append
         with ExitStack() as stack:
-            for rows in _some_at_a_time(batches, cls._ROWS):
+            for rows in _some_at_a_time(batches, cls._ROWS, cls._BYTES):
                 if path is not None and not dealt._blocks:
                     sink = stack.enter_context(pa.OSFile(str(path), "wb"))
                     options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -716,12 +716,13 @@ class Dealt:
             yield file.get_batch
 
 
-def _some_at_a_time(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """The same rows, at least so many together but for the last."""
+def _some_at_a_time(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.Table]:
+    """The same rows, at least so many or so many bytes together but for the last."""
     held: list[pa.RecordBatch] = []
     for batch in filter(len, batches):
         held.append(batch)
-        if sum(each.num_rows for each in held) >= rows:
+        del batch
+        if sum(map(len, held)) >= rows or sum(each.nbytes for each in held) >= size:
             yield pa.Table.from_batches(held)
             held = []
     if held:
@@ -765,14 +766,16 @@ class InOrder:
     """Rows of several parts, laid aside one part after the other and read in their own order.
 
     Every part holds its rows in ascending order of their positions, so that reading them in order
-    is a merge: of each part only a batch is held.
+    is a merge: of each part only a batch is held, of so many bytes at most.
     """
 
     _ROWS = 2048
 
-    def __init__(self, folder: Path, position: str) -> None:
+    def __init__(self, folder: Path, position: str, most: int = 1 << 24) -> None:
         self._folder = folder
         self._position = position
+        self._most = most
+        self._rows = self._bytes = 0
         self._paths: list[Path] = []
         self._readers: list[_Reader] | None = None
 
@@ -780,12 +783,29 @@ class InOrder:
         """Lay the rows of a part aside."""
         path = self._folder / f"part-{len(self._paths)}.arrow"
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(
             sink, rows.schema, options=options
         ) as file:  # fmt: skip
             for batch in rows.combine_chunks().to_batches(self._ROWS):
-                file.write_batch(batch)
+                for some in self._small(batch):
+                    file.write_batch(some)
+                    self._bytes += some.nbytes
+        self._rows += rows.num_rows
         self._paths.append(path)
+
+    @property
+    def row_bytes(self) -> float:
+        """What a row takes on average, without labels that others of its batch show, too."""
+        return self._bytes / max(self._rows, 1)
+
+    def _small(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows with dictionaries of their own, in halves as long as they are too large."""
+        own, half = compact(batch), batch.num_rows // 2
+        if not half or own.nbytes <= self._most:
+            yield own
+            return
+        yield from self._small(batch.slice(0, half))
+        yield from self._small(batch.slice(half))
 
     def before(self, end: int) -> pa.RecordBatch | None:
         """Rows before a position that were not asked for yet, in order; None if there are none."""
@@ -794,7 +814,7 @@ class InOrder:
         found = [table for reader in self._readers for table in reader.before(end)]
         if not found:
             return None
-        whole = pa.concat_tables(found)
+        whole = pa.concat_tables(found).unify_dictionaries()
         order = np.argsort(whole.column(self._position).to_numpy(), kind="stable")
         (rows,) = whole.take(pa.array(order)).combine_chunks().to_batches()
         return rows
@@ -826,6 +846,6 @@ class _Reader:
 
 
 def _batches(path: Path) -> Iterator[pa.Table]:
-    with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as file:
-        for index in range(file.num_record_batches):
-            yield pa.Table.from_batches([file.get_batch(index)])
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as file:
+        for batch in file:
+            yield pa.Table.from_batches([batch])

@@ -82,6 +82,8 @@ _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 _BATCH_BYTES = 1 << 24
 """Bytes of text, about, in a batch of rows on its way to a file."""
+_FEWEST = 2048
+"""Rows of a batch at least, however long they are: DuckDB moves as many at a time."""
 _DECIMAL = 16.0
 """Bytes of a decimal, which is numbered as texts are."""
 _FEW = 0.25
@@ -762,7 +764,11 @@ class SQLEngine:
         """
         here, near = self.source is not None, parts > 1 and self._fit(sent, budget)
         asked = statement if here or near or parts == 1 else sql.sorted_by_part(statement)
-        rows = BATCH_ROWS // 4 if here else BATCH_ROWS
+        rows = BATCH_ROWS
+        if here:  # of long texts fewer come at a time, as several batches are on their way
+            known = {column.name for column in self.schema()}
+            long = sum(self.text_bytes([c.name for c in sent if c.name in known]).values())
+            rows = min(BATCH_ROWS // 4, max(_FEWEST, int(_BATCH_BYTES / 4 / max(long, 1))))
         stream = session.stream(asked, [whole_number(sql.PART), *sent], rows)
         with closing(stream):
             if not here:
@@ -957,8 +963,13 @@ class _Made(ABC):
     def rows(self) -> AbstractContextManager[_Rows]:
         """The rows, as long as the context lasts."""
 
-    def _kept_cells(self, written: Collection[str]) -> Iterator[pa.RecordBatch]:
-        """Columns that nobody writes, in order; whoever waits is told how many rows are done."""
+    def _kept_cells(
+        self, written: Collection[str], beside: float = 0.0
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns that nobody writes, in order; whoever waits is told how many rows are done.
+
+        Beside those of a row come so many bytes of cells that were written.
+        """
         engine = self.engine
         # A reading of no column might lose the number of rows.
         kept = [name for name in self.schema.names if name not in written]
@@ -966,7 +977,7 @@ class _Made(ABC):
         if self.as_text and isinstance(engine.source, KeepsText):
             batches = engine.source.texts(names)
         else:
-            long = max(sum(engine.text_bytes(names).values()), 1)
+            long = max(sum(engine.text_bytes(names).values()) + beside, 1)
             batches = engine.batches(names, max(1, min(BATCH_ROWS // 2, int(_BATCH_BYTES / long))))
         total, done = engine.row_count(), 0
         for batch in batches:
@@ -1118,11 +1129,16 @@ class _MadeInParts(_Made):
         names = [name for name in rows.names if name in parted.reads]
         place = max((*names, ""), key=len) + "\0position"
         sent = (whole_number(place), *columns_named(engine.schema(), names))
-        written = [field for field in self.schema if field.name in parted.written]
+        written = [
+            pa.field(f.name, pa.dictionary(pa.int32(), f.type)) if pa.types.is_string(f.type) else f
+            for f in self.schema
+            if f.name in parted.written
+        ]
         given = pa.schema([pa.field(place, pa.int64()), *written])
+        memory = (self.budget and self.budget.memory) or _HELD_BYTES
         folder = PrivateFolder()
         try:
-            aside = InOrder(folder.path, place)
+            aside = InOrder(folder.path, place, memory // 16 // parted.parting.parts)
             with engine._cutting(parted.parting, self.budget) as (session, thresholds):
                 statement = sql.in_parts(rows, names, parted.parting, thresholds, numbered=True)
                 with closing(session.stream(statement, [whole_number(sql.PART), *sent])) as stream:
@@ -1132,9 +1148,9 @@ class _MadeInParts(_Made):
             for made in self._solved(dealt.tables(), recoder):
                 aside.add(made)
                 del made  # the next part is on its way
-            give_back()
+                give_back()
             done = 0
-            for batch in self._kept_cells(parted.written):
+            for batch in self._kept_cells(parted.written, aside.row_bytes):
                 cells = aside.before(done + batch.num_rows)
                 if cells is not None:
                     at = cells.column(place).to_numpy() - done
@@ -1144,7 +1160,10 @@ class _MadeInParts(_Made):
                         for name in self.schema.names
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+                    del cells, kept, arrays
                 done += batch.num_rows
+                if engine.source is not None and engine.source.memory is not None:
+                    give_back()
         finally:
             folder.close()
 

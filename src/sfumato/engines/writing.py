@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
@@ -37,6 +38,7 @@ __all__ = [
     "FileFormat",
     "Writer",
     "check_destination",
+    "compact",
     "count_formulas",
     "format_of",
     "harmless",
@@ -51,8 +53,8 @@ __all__ = [
 
 _GROUP, _WIDE, _FEWEST = BATCH_ROWS, 32, 1024
 """Rows of a group up to so many columns, of wider tables as many cells, and rows at least."""
-_GROUP_TEXT = 1 << 24
-"""Rows of a row group or record batch in the file, and bytes of text after which none follows."""
+_GROUP_TEXT, _MANY_LABELS = 1 << 24, 1 << 20
+"""Bytes of text after which no row of a group follows, and of labels that not all rows carry."""
 _PAGE = 1 << 10
 """Rows after which a page may end."""
 LABELS = {b"labels": b"few"}
@@ -180,6 +182,8 @@ class Writer:
         for end in _ends(batch):
             self.rows += end - start
             rows = self._fitted(batch.slice(start, end - start))
+            if self._labels and _text_bytes(rows) > _MANY_LABELS:
+                rows = compact(rows)
             self._held.append(rows)
             self._waiting += rows.num_rows
             self._waiting_text += _text_bytes(rows)
@@ -291,7 +295,7 @@ class Writer:
             assert self.formulas is not None
             self.formulas += sum(count_formulas(column) for column in batch.columns)
             for start in range(0, batch.num_rows, _LINES):
-                cells = lines(_compact(batch.slice(start, _LINES)), self.form.delimiter)
+                cells = lines(compact(batch.slice(start, _LINES)), self.form.delimiter)
                 self._text += self._encoded(cells)
                 self._write_text(_TEXT)
 
@@ -335,6 +339,9 @@ class Writer:
         while rows := _group_rows(table, group, all_=all_):
             yield _copied(table.slice(0, rows))
             table = table.slice(rows)
+        if self._labels and _text_bytes(table) > _MANY_LABELS:  # the same ones come again
+            rest = table.combine_chunks().to_batches()
+            table = pa.Table.from_batches(map(compact, rest), self._stored)
         self._held = table.to_batches()
         self._waiting, self._waiting_text = table.num_rows, _text_bytes(table)
 
@@ -439,7 +446,7 @@ def _by_appearance(array: pa.DictionaryArray) -> pa.DictionaryArray:
     )
 
 
-def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+def compact(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows with dictionaries of what occurs in them, and not in all of a table."""
     arrays = [
         _by_appearance(_numbered(array, array.type.value_type))
@@ -463,8 +470,24 @@ def _of_any_length(type_: pa.DataType) -> bool:
 
 
 def _text_bytes(rows: pa.Table | pa.RecordBatch) -> int:
-    """Bytes of cells of any length; labels are few, and do not count."""
-    return sum(column.nbytes for column in rows.columns if _of_any_length(column.type))
+    """Bytes of cells of any length, and of the dictionaries of labels."""
+    size: int = sum(column.nbytes for column in rows.columns if _of_any_length(column.type))
+    labels = [column for column in rows.columns if t.is_dictionary(column.type)]
+    chunks = [c for column in labels for c in getattr(column, "chunks", (column,))]
+    return size + int(sum(chunk.dictionary.nbytes for chunk in chunks))
+
+
+def _new_text(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Bytes of text of each row; of labels, where they are seen first."""
+    if not t.is_dictionary(column.type):
+        lengths: npt.NDArray[np.int64] = pc.fill_null(pc.binary_length(column), 0).to_numpy()
+        return lengths
+    array = _by_appearance(pa.concat_arrays(column.chunks))
+    numbers = pc.fill_null(array.indices, -1).to_numpy()
+    _, first = np.unique(numbers, return_index=True)
+    sizes = np.zeros(len(numbers), np.int64)
+    sizes[first[numbers[first] >= 0]] = pc.binary_length(array.dictionary).to_numpy()
+    return sizes
 
 
 def _ends(batch: pa.RecordBatch) -> list[int]:
@@ -488,8 +511,8 @@ def _group_rows(table: pa.Table, group: int, *, all_: bool) -> int:
     """Rows of the group that comes first; 0 if more may belong to it."""
     first = table.slice(0, group)
     if _text_bytes(first) >= _GROUP_TEXT:
-        lengths = [pc.binary_length(c) for c in first.columns if _of_any_length(c.type)]
-        summed = np.cumsum(sum(pc.fill_null(one, 0).to_numpy() for one in lengths))
+        texts = [c for c in first.columns if t.is_dictionary(c.type) or _of_any_length(c.type)]
+        summed = np.cumsum(sum(map(_new_text, texts)))
         if summed[-1] >= _GROUP_TEXT:
             return int(np.searchsorted(summed, _GROUP_TEXT)) + 1
     return first.num_rows if all_ or first.num_rows == group else 0

@@ -500,11 +500,10 @@ class ValueSets:
 
     def _labels(self, start: Array, members: Array) -> list[str | None]:
         """Texts of sets, members in order of their text; what could be misread is quoted."""
-        by_text = sorted(
-            range(self.size), key=lambda code: (self._text[code] is None, self._text[code] or "")
-        )
+        used = np.unique(members).tolist()  # of a part they may be few
+        by_text = sorted(used, key=lambda code: (self._text[code] is None, self._text[code] or ""))
         rank = np.empty(self.size, dtype=np.int64)
-        rank[by_text] = np.arange(self.size)
+        rank[by_text] = np.arange(len(by_text))
         texts = [_quoted(self._text[code]) for code in by_text]
         owner = np.repeat(np.arange(len(start) - 1), np.diff(start)) * self.size
         ranks = (np.sort(owner + rank[members]) - owner).tolist()

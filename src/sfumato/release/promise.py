@@ -20,7 +20,7 @@ import pyarrow as pa
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_from_arrow
 from sfumato.engines.protocol import CodeArray, Codes, asks_sql
-from sfumato.errors import EngineError, InputError
+from sfumato.errors import EngineError, EngineMemoryError, InputError
 from sfumato.hierarchy.labels import set_members
 from sfumato.privacy import Check, Model, check, merged_checks, model_from_dict
 from sfumato.privacy.classes import star_codes
@@ -361,6 +361,8 @@ class Anonymity(CountsPersons):
         able = table.engine.capabilities
         if not able.coded and able.replayable and not self.wildcards and self.owners is None:
             each = CLASS_BYTES * (len(names) + len(self.sensitive) + 1)
+            if able.ordered and asks_sql(table.engine):  # texts count by their length
+                each = max(each, table.engine.combination_bytes((*names, *self.sensitive)))
             memory = (budget and budget.memory) or ENOUGH_BYTES
             # Here they are dealt to their parts on disk, and more parts cost nothing.
             parts = -(-table.rows * each * (8 if able.ordered else 4) // memory)
@@ -395,9 +397,11 @@ class Anonymity(CountsPersons):
         counting = _ClassesCheck(self.models, names, values, totals, self.person)
         columns = (*names, *self.sensitive, *who)
         schema = pa.schema([("check", pa.binary())])
-        found = table.engine.over_classes(
-            columns, names, parts, counting, schema, budget, grouped=self.person is None
-        )
+        asked = (columns, names, parts, counting, schema, budget)
+        try:
+            found = table.engine.over_classes(*asked, grouped=self.person is None)
+        except EngineMemoryError:  # classes too wide and too many to be counted there, row by row
+            found = table.engine.over_classes(*asked, grouped=False)
         checks = [pickle.loads(cell) for cell in found.column("check").to_pylist()]
         return merged_checks(checks)
 

@@ -68,7 +68,7 @@ from sfumato.anonymization.methods.moves import (
     undo,
 )
 from sfumato.anonymization.methods.pricing import (
-    END,
+    FEWEST,
     FIRST,
     KIND,
     LAST,
@@ -79,13 +79,14 @@ from sfumato.anonymization.methods.pricing import (
     TREE,
     WORD,
     covers,
+    entries_that_fit,
     group_loss,
     grow,
     memories_of,
     nearest_entries,
 )
 from sfumato.anonymization.problem import Blocks, Problem
-from sfumato.budget import each, usable_threads
+from sfumato.budget import each
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare
 from sfumato.privacy.rules import (
@@ -108,8 +109,6 @@ __all__ = [
 
 PART = 12_000
 """Least number of entries of a part; twice as many are not cut."""
-FEWEST, COPIES = 100, 6
-"""The same where memory is scarce, and how often what a class shows is held meanwhile."""
 NEAR = (12_000, 1_000)
 """Least number of entries of a part within which neighbours are looked for; in a brief search."""
 NEIGHBOURS = (40, 12)
@@ -155,7 +154,9 @@ def improve(search: Search, seed: int, passes: int = PASSES) -> None:
     so that what is found in one of them does not depend on the others.
     """
     budget = search.problem.budget
-    cut = _parts(search.problem, search.blocks, seed, _entries_that_fit(search))
+    cut = _parts(
+        search.problem, search.blocks, seed, entries_that_fit(search.problem, search.prices)
+    )
     begun = itertools.count()
 
     def improved(blocks: Blocks) -> tuple[Array, Array] | None:
@@ -171,16 +172,6 @@ def improve(search: Search, seed: int, passes: int = PASSES) -> None:
             chosen, groups = part
             base = int(search.groups.max(initial=-1)) + 1
             search.groups[chosen] = np.where(groups < 0, -1, groups + base)
-
-
-def _entries_that_fit(search: Search) -> float:
-    """How many entries a part may have under a limit: of each class, all values have a bit."""
-    problem = search.problem
-    if problem.budget.memory is None:
-        return np.inf
-    slots = int(search.prices[0][-1, END])
-    row = COPIES * 8 * slots * usable_threads(problem.budget.threads) / max(problem.rules.k, 1)
-    return problem.budget.memory // 4 / row
 
 
 def _parts(problem: Problem, blocks: Blocks, seed: int, fit: float = np.inf) -> list[Blocks]:

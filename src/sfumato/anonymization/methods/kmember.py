@@ -24,6 +24,7 @@ from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import (
     END,
     begin,
+    entries_that_fit,
     group_loss,
     grow,
     grow_all,
@@ -89,16 +90,16 @@ def clustered_groups(
     problem: Problem, blocks: Blocks, loss: str = "certainty", part_size: int | None = None
 ) -> tuple[npt.NDArray[Any], int]:
     """Group of every entry, -1 outside of the blocks; and the number of parts, 0 if not cut."""
-    least = PART if part_size is None else part_size
-    cut = 0
-    if least and np.diff(blocks.starts).max(initial=0) > (
-        EXACT if part_size is None else 2 * least
-    ):
-        blocks = coarse_partition(problem, blocks, least)
+    prices = prices_of(problem, loss)
+    least, largest, cut = PART, EXACT, 0
+    if part_size is not None:
+        least, largest = part_size, 2 * part_size or len(blocks.order)
+    fit = entries_that_fit(problem, prices)
+    if np.diff(blocks.starts).max(initial=0) > min(largest, fit):
+        blocks = coarse_partition(problem, blocks, int(min(least or fit, fit / 2)))
         cut = blocks.count
     groups = np.full(problem.entries.entries, -1, dtype=np.int64)
     table, sensitive = positions_of(problem), sensitive_of(problem)
-    prices = prices_of(problem, loss)
     runs = runs_of_blocks(blocks.starts, problem.budget.threads, WORK)
 
     def cluster(starts: npt.NDArray[Any]) -> int:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.anonymization.problem import Problem, axes_of
+from sfumato.budget import usable_threads
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy, ValueSets
 from sfumato.hierarchy.tree import Array
@@ -23,6 +24,7 @@ from sfumato.kernels.compiling import bare, compiled
 __all__ = [
     "begin",
     "covers",
+    "entries_that_fit",
     "group_loss",
     "group_losses",
     "grow",
@@ -113,6 +115,20 @@ def prices_of(problem: Problem, loss: str = "certainty") -> Prices:
             slot += 2
         row[END] = slot
     return Prices(head, ints.joined(), floats.joined())
+
+
+FEWEST, COPIES = 100, 6
+"""Least number of entries of a part where memory is scarce, and how often what a group shows is
+held while a part is searched."""
+
+
+def entries_that_fit(problem: Problem, prices: Prices) -> float:
+    """How many entries a part may have under a limit: of each group, all values have a bit."""
+    budget = problem.budget
+    if budget.memory is None:
+        return np.inf
+    row = COPIES * 8 * prices.slots * usable_threads(budget.threads) / max(problem.rules.k, 1)
+    return max(FEWEST, budget.memory // 4 / row)
 
 
 class _Pool:
@@ -405,15 +421,33 @@ def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-unty
 
 @compiled(direct=True)
 def total_loss(head, ints, floats, table, entry, rows, groups, many):  # type: ignore[no-untyped-def]
-    """What all rows of so many groups of pieces lose, over all axes."""
-    memories = memories_of(head, ints, table, entry, groups, many)
-    sizes = np.zeros(many, np.int64)
+    """What all rows of so many groups of pieces lose, over all axes.
+
+    Of one group after the other: where columns have many values, a group's memory is large.
+    """
+    ends = np.zeros(many + 1, np.int64)
     for piece in range(entry.shape[0]):
-        sizes[groups[piece]] += rows[piece]
-    total = 0.0
+        ends[groups[piece] + 1] += 1
     for group in range(many):
-        if sizes[group] > 0:
-            total += sizes[group] * group_loss(head, floats, memories, group)
+        ends[group + 1] += ends[group]
+    order = np.empty(entry.shape[0], np.int64)
+    for piece in range(entry.shape[0]):  # from here on, where a group begins is where it ends
+        order[ends[groups[piece]]] = piece
+        ends[groups[piece]] += 1
+    memory = np.zeros((1, head[-1, END]), np.int64)
+    total, at = 0.0, 0
+    for group in range(many):
+        size = 0
+        for nth in range(at, ends[group]):
+            piece = order[nth]
+            if nth > at:
+                grow_all(head, ints, memory, 0, table, entry[piece])
+            else:
+                begin(head, ints, memory, 0, table, entry[piece])
+            size += rows[piece]
+        at = ends[group]
+        if size > 0:
+            total += size * group_loss(head, floats, memory, 0)
     return total
 
 
