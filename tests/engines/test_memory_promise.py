@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -35,9 +36,17 @@ from sfumato.columns.persons import Persons
 from sfumato.engines.encoding import _Dictionaries
 from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.protocol import column_of
+from sfumato.engines.recoding import InOrder
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.staging import WrittenFile, stage_batches
-from sfumato.engines.writing import Writer, format_of
-from sfumato.errors import ColumnError, EngineError, ParameterError, SourceError
+from sfumato.engines.writing import Writer, format_of, marked_as_labels
+from sfumato.errors import (
+    ColumnError,
+    EngineError,
+    EngineMemoryError,
+    ParameterError,
+    SourceError,
+)
 from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.sampling import coded_rows
 from sfumato.relational import joined_attack
@@ -361,6 +370,38 @@ def test_nor_with_labels_that_list_many_texts(tmp_path: Path, ending: str) -> No
     )
     assert code in ENDINGS, told
     assert grown <= TOLERATED * 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["mondrian", "kmember", "best"])
+def test_nor_with_texts_of_many_values_in_parts(tmp_path: Path, method: str) -> None:
+    rows = names(1_000_000, 300_000)
+    rows = rows.append_column("age", pa.array(np.arange(1_000_000) % 70))
+    pq.write_table(rows, tmp_path / "people.parquet", row_group_size=250_000)
+    asked = ["anonymize", "TABLE", "-k", "5", "--qi", "name,age", "--method", method]
+    asked += ["--time", "20s", "--rows-are-people", "-o", "release.parquet"]
+    code, grown, told = growth(tmp_path, asked, 384)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 384
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_nor_with_classes_that_are_wide_and_many(tmp_path: Path, ending: str) -> None:
+    random, many = np.random.default_rng(3), 1_000_000
+    texts = {
+        f"text{at}": pa.array([f"value {at} {one:06}" for one in range(60_000)]).take(
+            pa.array(random.integers(0, 60_000, many))
+        )
+        for at in range(6)
+    }
+    rows = pa.table({**texts, "diagnosis": random.integers(0, 20, many)})
+    pq.write_table(rows, tmp_path / "people.parquet", row_group_size=250_000)
+    asked = ["anonymize", "TABLE", "-k", "5", "--qi", ",".join(texts), "--sensitive", "diagnosis"]
+    asked += ["-l", "2", "--rows-are-people", "-o", f"release.{ending}"]
+    code, grown, told = growth(tmp_path, asked, 384)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 384
 
 
 @pytest.mark.slow
@@ -793,6 +834,110 @@ def test_texts_and_labels_are_counted_before_work_starts(monkeypatch: pytest.Mon
     assert made.details["in_parts"]["parts"] > 1
     assert high < 3 * low  # texts are cut by their order, and not only the most common ones
     assert "in_parts" not in sf.anonymize(names(6_000, 6_000), **asked, budget=more).details
+
+
+def test_texts_that_every_row_would_list_are_refused_before_rows_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    rows = names(6_000, 3_000).append_column("age", pa.array(np.arange(6_000) % 50))
+    few = rows.append_column("day", pa.array(np.arange(6_000) // 2))
+    asked: dict[str, Any] = {"k": 2, "method": "lattice", "rows_are_people": True}
+    little = sf.Budget(memory=6 << 20)
+    with pytest.raises(
+        EngineError, match=r"cells of `name` would list about 120 texts .* hierarch"
+    ):
+        sf.anonymize(rows, qi=["name", "age"], **asked, budget=little)
+    made = sf.anonymize(few, qi=["name", "age", "day"], **asked, budget=little)
+    assert made.details["in_parts"]["parts"] > 1
+
+
+def test_parts_know_how_much_memory_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    limits, solved = set(), in_parts.solve
+    monkeypatch.setattr(
+        in_parts, "solve", lambda *given: (limits.add(given[2].memory), solved(*given))[1]
+    )
+    asked: dict[str, Any] = {"qi": ["name", "town"], "k": 5, "rows_are_people": True}
+    sf.anonymize(names(6_000, 2_000), **asked, budget=sf.Budget(memory=4 << 20))
+    assert limits == {2 << 20}
+
+
+def test_what_groups_lose_takes_the_memory_of_one_group() -> None:
+    """Where a text has many values, those that a group shows are as many bits."""
+    table = sf.table(names(20_000, 20_000), engine="memory")
+    request = Request().overridden({"qi": ["name"], "k": 2}).opened(table)
+    problem = prepare(table, request, sf.Budget(threads=1))
+    search = Search(problem, allowed_blocks(problem), np.arange(20_000) // 2)
+    lost = search.loss()  # compiled
+    tracemalloc.start()
+    assert search.loss() == lost == pytest.approx(20_000 / 19_999)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_long_labels_of_parts_are_laid_aside_and_merged_some_at_a_time(tmp_path: Path) -> None:
+    """Batches have dictionaries of what they show, and are as small as it takes."""
+    label = pa.array([f"{at:04}" * 500 for at in range(300)])
+    aside = InOrder(tmp_path, "at", most=1 << 16)
+    for part in (0, 1):
+        at = np.arange(part, 6_000, 2)
+        shown = pa.DictionaryArray.from_arrays(pa.array(at // 20, pa.int32()), label)
+        aside.add(pa.table({"at": at, "label": shown}))
+    sizes = [batch.nbytes for path in aside._paths for batch in pa.ipc.open_stream(path)]
+    assert max(sizes) <= 1 << 16
+    assert aside.row_bytes < 300
+    cells = [aside.before(end) for end in range(1_000, 7_000, 1_000)]
+    assert [len(c) for c in cells if c is not None] == [1_000] * 6
+    told = pa.Table.from_batches([c for c in cells if c is not None]).to_pydict()
+    assert told == {"at": [*range(6_000)], "label": [f"{n // 20:04}" * 500 for n in range(6_000)]}
+
+
+def test_groups_of_rows_end_where_their_labels_are_many(tmp_path: Path) -> None:
+    """The same rows give the same groups, however they come; labels count once in each."""
+    label = pa.array([f"{at:06}" * 500 for at in range(20_000)])
+    field = marked_as_labels(pa.field("label", pa.string()))
+    groups = []
+    for cut, order in ((40_000, 1), (7_000, 1), (40_000, 20_000)):
+        which = np.arange(40_000) // 2 if order == 1 else np.arange(40_000) % 50
+        shown = pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), label)
+        rows = pa.table({"label": shown}).to_batches(max_chunksize=cut)
+        place = tmp_path / f"{len(groups)}.parquet"
+        staged = stage_batches(rows, pa.schema([field]), str(place), reopen=lambda source: source)
+        staged.commit()
+        held = pq.ParquetFile(place)
+        several = range(held.num_row_groups)
+        groups.append([held.metadata.row_group(at).num_rows for at in several])
+        assert held.read()["label"].to_pylist() == [label[at].as_py() for at in which.tolist()]
+    assert groups[0] == groups[1]
+    assert max(groups[0]) < 12_000
+    assert groups[2] == [40_000]
+
+
+def test_classes_that_the_database_cannot_count_are_counted_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = people(tmp_path / "people.parquet", 2_000)
+    asked: dict[str, Any] = {
+        "qi": ["age", "sex", "zip"],
+        "sensitive": ["diagnosis"],
+        "k": 5,
+        "l": 2,
+    }
+    sf.anonymize(rows, **asked, output=tmp_path / "release.parquet")
+    counted = SQLEngine.over_classes
+
+    def failing(*given: Any, grouped: bool = True, **named: Any) -> pa.Table:
+        if grouped:
+            raise EngineMemoryError("too wide", remedy="None.")
+        return counted(*given, grouped=grouped, **named)
+
+    opened = sf.table(tmp_path / "release.parquet", engine="duckdb")
+    little = sf.Budget(memory=1 << 20)
+    plain = sf.verify(opened, budget=little)
+    monkeypatch.setattr(SQLEngine, "over_classes", failing)
+    assert sf.verify(opened, budget=little).to_dict() == plain.to_dict()
+    assert plain.holds
 
 
 def test_classes_of_many_values_are_improved_some_at_a_time() -> None:

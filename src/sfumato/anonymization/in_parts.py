@@ -56,6 +56,7 @@ from sfumato.anonymization.releasing import (
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.verb import (
     components,
+    long_texts,
     released,
     rows_and_people,
     solve,
@@ -107,6 +108,8 @@ WORTH_JOINING = 0.25
 """Share of combinations among rows up to which joining a recoding beats moving rows."""
 MOST_SENT = 1 << 20
 """People of a population that is elsewhere who are sent to where parts are solved."""
+FEWEST_MOVED = 2_048
+"""Rows that a database moves at a time, however long they are."""
 LEAST_ROWS = 4
 """A part expects at least so many times k rows."""
 FEWEST_ROWS = 100
@@ -144,6 +147,7 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
         return None
     if not able.remote:
         _refuse_too_little(table, budget)
+    _refuse_long_labels(table, request, budget)
     return _power_of_two(-(-rows // _most_rows(table, request, budget)))
 
 
@@ -204,6 +208,29 @@ def _refuse_large_parts(
             where=table.name,
             remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}).",
         )
+
+
+def _refuse_long_labels(table: Table, request: Request, budget: Budget) -> None:
+    """Refuse texts that classes of `lattice` would list by thousands in every row.
+
+    It shows texts as they are or all that a class has, and rows that agree in all else are of one.
+    """
+    if budget.memory is None or request.method != "lattice":
+        return
+    texts = long_texts(table, request, budget)
+    others = [name for name in request.qi_columns if name not in texts]
+    classes = _combinations(table, others, request.seed) if texts and others else 1
+    for name, (values, letters) in texts.items():
+        listed = min(values, table.rows // max(classes, 1))
+        if listed * (letters + len(", ")) * FEWEST_MOVED > budget.memory // 8:
+            raise EngineError(
+                f"cells of `{name}` would list about {listed:,} texts each, too many to be held "
+                f"in {budget.memory >> 20:,} MiB",
+                where=table.name,
+                remedy=f"Give a hierarchy of them, leave out the column, choose "
+                f"{spell('method', 'mondrian')}, or allow more memory (e.g. "
+                f"{spell('memory', '4GB')}).",
+            )
 
 
 def _power_of_two(parts: int) -> int:

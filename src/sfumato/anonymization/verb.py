@@ -62,6 +62,7 @@ __all__ = [
     "anonymize",
     "components",
     "earlier_releases",
+    "long_texts",
     "released",
     "rows_and_people",
     "solve",
@@ -195,9 +196,17 @@ def text_bytes(opened: Table, request: Request, budget: Budget) -> int:
 
     A class shows as many values as it has rows, at most. Few values make few labels.
     """
-    engine, rows, held = opened.engine, max(opened.rows, 1), 0.0
+    rows, held = max(opened.rows, 1), 0.0
+    for values, letters in long_texts(opened, request, budget).values():
+        held += VALUE_BYTES * values / rows + TEXT_COPIES * (letters + len(", "))
+    return int(held)
+
+
+def long_texts(opened: Table, request: Request, budget: Budget) -> dict[str, tuple[int, float]]:
+    """Texts that are listed in cells and have many values, under a limit: how many, how long."""
+    engine, found = opened.engine, {}
     if budget.memory is None or not (engine.capabilities.coded or asks_sql(engine)):
-        return 0
+        return {}
     for name in request.qi_columns:
         if opened.column(name).kind != "text" or name in request.trees:
             continue
@@ -208,8 +217,8 @@ def text_bytes(opened: Table, request: Request, budget: Budget) -> int:
             letters = engine.text_bytes([name])[name]
         else:
             letters = opened.values(name).values[0].nbytes / values
-        held += VALUE_BYTES * values / rows + TEXT_COPIES * (letters + len(", "))
-    return int(held)
+        found[name] = values, letters
+    return found
 
 
 def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
