@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.feather as feather
 import pyarrow.orc as orc
@@ -834,6 +835,37 @@ def test_texts_and_labels_are_counted_before_work_starts(monkeypatch: pytest.Mon
     assert made.details["in_parts"]["parts"] > 1
     assert high < 3 * low  # texts are cut by their order, and not only the most common ones
     assert "in_parts" not in sf.anonymize(names(6_000, 6_000), **asked, budget=more).details
+
+
+def test_long_texts_and_sensitive_values_of_parts_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All values of a column are held while parts are solved."""
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    rows = names(6_000, 2_000).append_column("note", pa.array([f"{n}" for n in range(6_000)]))
+    long = rows.set_column(0, "name", pc.binary_repeat(rows["name"], 20))
+    asked: dict[str, Any] = {"qi": ["name", "town"], "k": 5, "rows_are_people": True}
+    little = sf.Budget(memory=4 << 20)
+    with pytest.raises(ParameterError, match=r"`name` has more than \d{3} .* allow more memory"):
+        sf.anonymize(long, **asked, budget=little)
+    with pytest.raises(ParameterError, match=r"`note` has more than .* allow more memory"):
+        sf.anonymize(rows, **asked, sensitive=["note"], l=2, budget=little)
+
+
+def test_files_that_are_written_whole_count_the_texts_of_labels(tmp_path: Path) -> None:
+    rows = names(3_000, 3_000).append_column("age", pa.array(np.arange(3_000) % 5))
+    asked: dict[str, Any] = {"qi": ["name", "age"], "method": "lattice", "rows_are_people": True}
+    limit = sf.Budget(memory=64 << 20)
+    with pytest.raises(EngineError, match=r"until a file of JSON lines is written .* Parquet or"):
+        sf.anonymize(rows, **asked, k=5, output=tmp_path / "release.jsonl", budget=limit)
+    assert not list(tmp_path.iterdir())
+
+
+def test_texts_that_differ_count_as_often_as_they_are_held(tmp_path: Path) -> None:
+    path = letters(tmp_path / "letters.parquet", 20_000, 1, 1_000)
+    csv.write_csv(pq.read_table(path), tmp_path / "letters.csv")
+    for place, little in ((path, 200 << 20), (tmp_path / "letters.csv", 170 << 20)):
+        limits = (sf.Budget(memory=little), sf.Budget(memory=512 << 20))
+        kinds = [sf.table(place, budget=limit).engine.kind for limit in limits]
+        assert kinds == ["duckdb", "memory"]
 
 
 def test_texts_that_every_row_would_list_are_refused_before_rows_come(

@@ -23,7 +23,14 @@ from sfumato.anonymization.problem import Shape
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_of_table
-from sfumato.engines.protocol import BATCH_ROWS, Codes, Column, asks_sql, smallest_dtype
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    TEXT_COPIES,
+    Codes,
+    Column,
+    asks_sql,
+    smallest_dtype,
+)
 from sfumato.engines.recoding import Cut, Dealt, Others, Parting
 from sfumato.errors import ColumnError, EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.hierarchy import EncodedHierarchy, Ranges
@@ -127,8 +134,12 @@ class Whole:
             left = min(left, budget.memory // 4 // _VALUE)
         for name in sorted(names, key=lambda name: table.column(name).ordered):  # may be open
             budget.progress(f"counting the values of {name}")
-            found = _values(table, name, request, left)
-            others = _values_of_people(request, name, left)
+            heavy = 1.0
+            if budget.memory is not None and asks_sql(table.engine):
+                letters = table.engine.text_bytes([name]).get(name, 0)
+                heavy = max(heavy, TEXT_COPIES * letters / _VALUE)
+            found = _values(table, name, request, int(left / heavy), budget.memory is not None)
+            others = _values_of_people(request, name, int(left / heavy))
             if found is None or others is None:
                 left_open.add(name)
                 ends = _ends(table, name)
@@ -147,7 +158,7 @@ class Whole:
                 held, renumbered = ranked(joined(of_type(others, held.type, name), held))
                 codes = renumbered[len(others) :][codes]
             if budget.memory is not None:
-                left = max(1, left - len(held))
+                left = max(1, left - int(heavy * len(held)))
             values[name] = held
             counts[name] = np.bincount(codes, found.row_counts, len(held)).astype(np.int64)
         rows = table.rows
@@ -197,13 +208,19 @@ class Whole:
         return Codes(entries.columns, tuple(arrays), tuple(values), entries.counts, entries.entries)
 
 
-def _values(table: Table, name: str, request: Request, most: int) -> Codes | None:
-    """A column's values with their counts; None of numbers of which there are too many."""
+def _values(
+    table: Table, name: str, request: Request, most: int, scarce: bool = False
+) -> Codes | None:
+    """A column's values with their counts; None of numbers of which there are too many.
+
+    Of sensitive columns all are needed, and held unless memory is scarce.
+    """
     needed = name not in request.qi_columns or name in request.actions
     try:
-        return table.values(name, None if needed else most)
+        return table.values(name, None if needed and not scarce else most)
     except TooManyClassesError:
-        if table.column(name).ordered and name not in request.trees and not request.infers_trees:
+        ordered = table.column(name).ordered and not needed
+        if ordered and name not in request.trees and not request.infers_trees:
             return None
         raise ParameterError(
             f"column `{name}` has more than {most:,} distinct values, too many to be held "

@@ -133,8 +133,10 @@ def write_foreign(kind: str, rows: pa.Table, path: Path, name: str) -> None:
         ) from None
 
 
-def check_room(kind: str, cells: int, memory: int | None, name: str) -> None:
+def check_room(kind: str, cells: int, memory: int | None, name: str, text: int = 0) -> None:
     """Refuse a file that is written, and read back, whole where that takes more than the memory.
+
+    Bytes of `text` count besides the cells, once they are known.
 
     Examples
     --------
@@ -145,7 +147,7 @@ def check_room(kind: str, cells: int, memory: int | None, name: str) -> None:
     """
     if kind not in FOREIGN or memory is None:
         return
-    needed = _WRITTEN.get(kind, _CELL) * cells
+    needed = _WRITTEN.get(kind, _CELL) * cells + _LETTER * text
     if not Budget(memory=memory).holds(needed):
         raise EngineMemoryError(
             f"{cells:,} cells take about {needed + PROGRAM_MEMORY >> 20:,} MiB until "

@@ -272,6 +272,7 @@ class MemoryEngine:
             form=form,
             order=order,
             threads=self._threads(budget),
+            memory=None if budget is None else budget.memory,
         )
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:

@@ -891,6 +891,7 @@ class SQLEngine:
         return stage_batches(
             batches, schema, destination, format,
             reopen=reopened, inputs=self.paths, form=form, folder=folder,
+            memory=None if self.source is None else self.source.memory,
         )  # fmt: skip
 
     def _aside(self, made: _Made) -> Staged:

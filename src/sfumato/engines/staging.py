@@ -224,6 +224,7 @@ def stage_batches(
     order: npt.NDArray[np.uint32] | None = None,
     threads: int | None = None,
     folder: PrivateFolder | None = None,
+    memory: int | None = None,
 ) -> Staged:
     """Write record batches beside their final place.
 
@@ -233,7 +234,7 @@ def stage_batches(
         The rows of the output; each batch is cast to `schema` where it differs.
     schema
         Columns of the output.
-    destination, format, inputs, form
+    destination, format, inputs, form, memory
         As for `Writer`. Engines give their source's files: ``getattr(source, "paths", ())``.
     reopen
         Makes the engine that reads back what was written: an engine's own class will do.
@@ -262,7 +263,9 @@ def stage_batches(
         if isinstance(batches, Generator):
             # If writing fails, it lets go of its engine now and not whenever it is collected.
             stack.callback(batches.close)
-        writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs, form=form))
+        writer = stack.enter_context(
+            Writer(schema, destination, format, inputs=inputs, form=form, memory=memory)
+        )
         _write_all(writer, batches, threads)
         staged = Staged(FileTarget(writer, reopen, folder), destination)
         staged.formulas, staged.order = writer.formulas, order

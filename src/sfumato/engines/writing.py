@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from sfumato.engines.encoding import as_arrow, stored_cells, valid_cells
-from sfumato.engines.foreign import FOREIGN, carried, write_foreign
+from sfumato.engines.foreign import FOREIGN, carried, check_room, write_foreign
 from sfumato.engines.protocol import BATCH_ROWS, TextForm
 from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.kernels.ranking import by_appearance
@@ -128,6 +128,8 @@ class Writer:
         Files being read, which the output must not replace.
     form
         How a text file is written; batches hold the text of the columns that it reads.
+    memory
+        Bytes that files of other programs, which are written whole, may take.
     """
 
     def __init__(
@@ -138,8 +140,10 @@ class Writer:
         *,
         inputs: Sequence[str | Path] = (),
         form: TextForm | None = None,
+        memory: int | None = None,
     ) -> None:
         self.destination = destination
+        self.memory = memory
         self.format = format_of(destination, format)
         self.schema = _bare(schema)
         self._labels = [f.name for f in schema if LABELS.items() <= (f.metadata or {}).items()]
@@ -187,6 +191,8 @@ class Writer:
             self._held.append(rows)
             self._waiting += rows.num_rows
             self._waiting_text += _text_bytes(rows)
+            cells = self.rows * len(self.schema)
+            check_room(self.format.kind, cells, self.memory, self.destination, self._waiting_text)
             yield from self._whole_groups()
             start = end
 

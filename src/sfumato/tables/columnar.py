@@ -396,7 +396,8 @@ class ParquetSource(BaseSource):
                     if part.path_in_schema in text:
                         held += part.total_uncompressed_size
                         if self.memory is not None and _differ(part):
-                            held += TEXT_VALUE * part.num_values
+                            # such texts are held more often than codes while they are numbered
+                            held += part.total_uncompressed_size + TEXT_VALUE * part.num_values
         return held
 
     def batches(

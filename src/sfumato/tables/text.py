@@ -133,7 +133,8 @@ class TextFile(BaseSource):
         if self.memory is not None:
             recurring = dict(zip(self.layout.names, self.layout.repetitive, strict=True))
             texts = [one.name for one in self.schema() if one.kind == "text"]
-            held += TEXT_VALUE * rows * sum(not recurring[name] for name in texts)
+            differing = sum(not recurring[name] for name in texts)
+            held += (TEXT_VALUE * rows + size / len(self.layout.names)) * differing
         return int(held)
 
     def batches(
