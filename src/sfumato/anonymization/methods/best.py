@@ -472,20 +472,18 @@ def _compared(search: Search) -> Rules:
 def _release_more(search: Search) -> None:
     """Let what is left out of a block be a group where it may: that loses no more."""
     before, out, rules = search.groups, np.flatnonzero(search.groups < 0), search.problem.rules
+    entries, blocks = search.entry[out], search.blocks
     block = np.zeros(len(search.table), np.int64)
-    block[search.blocks.order] = np.repeat(
-        np.arange(search.blocks.count), np.diff(search.blocks.starts)
-    )
-    left = np.bincount(block[search.entry[out]], search.rows[out], search.blocks.count)
-    if (left < rules.k).all():
+    block[blocks.order] = np.repeat(np.arange(blocks.count), np.diff(blocks.starts))
+    own, values = block[entries], search.sensitive
+    good = groups_hold(own, blocks.count, search.rows[out], values[entries], rules)
+    if not good.any():
         return
     many = int(before.max(initial=-1)) + 1
     search.groups = before.copy()
-    search.groups[out] = many + block[search.entry[out]]
-    given = (many + search.blocks.count, search.rows, search.sensitive[search.entry])
-    good = groups_hold(search.groups, *given, rules)
-    search.groups[out] = np.where(good[search.groups[out]], search.groups[out], -1)
-    good = groups_hold(search.groups, *given, _compared(search))
+    search.groups[out] = np.where(good[own], many + own, -1)
+    given = (many + blocks.count, search.rows, values[search.entry], _compared(search))
+    good = groups_hold(search.groups, *given)
     if not good[search.groups[search.groups >= 0]].all():
         search.groups = before
 
