@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from samples import ADULT_QI, FOLDER, sample_path
+from sfumato.anonymization.methods import kmember
 from sfumato.errors import ParameterError, PromiseError
 from sfumato.hierarchy import Boundaries, Hierarchy
 
@@ -312,6 +313,43 @@ def test_clustering_in_parts_keeps_every_promise():
     assert parts.k >= 4
     assert parts.utility["ncp"] < plain.utility["ncp"]
     assert whole.utility["ncp"] < plain.utility["ncp"]
+
+
+@pytest.mark.parametrize("parts", [0, 1, 5])
+def test_clustering_ends_with_its_time_and_mondrian_cuts_what_is_left(parts, monkeypatch):
+    random = np.random.default_rng(3)
+    table = pa.table({name: random.integers(0, 40, 900) for name in "abc"})
+    asked = {"qi": ["a", "b", "c"], "k": 4, "method": "kmember", "part_size": 60}
+    whole, done = sf.anonymize(table, **asked), []
+    same = sf.anonymize(table, **asked, budget=sf.Budget(seconds=1e9))
+    assert same.to_arrow().equals(whole.to_arrow())  # a limit that suffices changes nothing
+
+    def clustered(*given):
+        done.append(given)
+        if len(done) == parts:
+            budget.end()
+        return cluster(*given)
+
+    cluster, budget = kmember._cluster_blocks, sf.Budget(seconds=1e9, threads=1)
+    monkeypatch.setattr(kmember, "_cluster_blocks", clustered)
+    if not parts:
+        monkeypatch.setattr(kmember, "coarse_partition", ended(kmember.coarse_partition, budget))
+    stopped = sf.anonymize(table, **asked, budget=budget)
+    assert len(done) == parts
+    assert stopped.stopped_by == "time"
+    assert stopped.k >= 4
+    assert stopped.rows == 900
+
+
+def ended(function, budget):
+    """The function, after which the time of a budget is over."""
+
+    def found(*given):
+        answer = function(*given)
+        budget.end()
+        return answer
+
+    return found
 
 
 @pytest.mark.parametrize(

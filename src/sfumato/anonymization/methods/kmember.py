@@ -4,7 +4,8 @@ After Byun, Kamra, Bertino & Li 2006: a group starts from an entry far from the 
 the entry with which it loses least until it satisfies the rules; what remains joins the group it
 hurts least. Run inside the blocks that boundaries leave, it is GreedyCKA of Miller, Campan & Truta
 2008. Time grows with the square of the entries; large blocks are therefore cut into parts first,
-and what their borders cost is repaired by a pass of `annealing` over parts with other borders.
+and what their borders cost is repaired by a pass of `annealing` over parts with other borders. When
+time is over, the parts that are left are cut by Mondrian.
 
 While a group grows, a table says for every value of every column what the group would lose with it,
 so that the price of a candidate is one look-up a column; a column's table is made anew only when
@@ -13,13 +14,18 @@ the group shows something else on it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.methods.annealing import improve
-from sfumato.anonymization.methods.mondrian import coarse_partition, runs_of_blocks
+from sfumato.anonymization.methods.mondrian import (
+    coarse_partition,
+    cut_groups,
+    runs_of_blocks,
+)
 from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import (
     END,
@@ -78,18 +84,23 @@ def solve(problem: Problem) -> Solution:
     part_size = _part_size(problem)
     blocks = allowed_blocks(problem)
     groups, cut = clustered_groups(problem, blocks, loss, part_size)
-    if not cut:
-        return grouped(problem, groups)
+    stopped = problem.budget.stopped_by
+    if not cut or stopped:
+        return grouped(problem, groups, stopped_by=stopped, details={"parts": cut} if cut else {})
     problem.budget.progress("repairing borders")
     search = Search(problem, blocks, groups, loss)
     improve(search, problem.seed, passes=1)
-    return search.solution(details={"parts": cut})
+    return search.solution(details={"parts": cut}, stopped_by=problem.budget.stopped_by)
 
 
 def clustered_groups(
     problem: Problem, blocks: Blocks, loss: str = "certainty", part_size: int | None = None
 ) -> tuple[npt.NDArray[Any], int]:
-    """Group of every entry, -1 outside of the blocks; and the number of parts, 0 if not cut."""
+    """Group of every entry, -1 outside of the blocks; and the number of parts, 0 if not cut.
+
+    Parts whose turn has not come when the time is over are cut by Mondrian.
+    """
+    budget, limited = problem.budget, problem.budget.seconds is not None
     prices = prices_of(problem, loss)
     least, largest, cut = PART, EXACT, 0
     if part_size is not None:
@@ -100,10 +111,15 @@ def clustered_groups(
         cut = blocks.count
     groups = np.full(problem.entries.entries, -1, dtype=np.int64)
     table, sensitive = positions_of(problem), sensitive_of(problem)
-    runs = runs_of_blocks(blocks.starts, problem.budget.threads, WORK)
+    runs = runs_of_blocks(blocks.starts, budget.threads, WORK)
+    if limited:
+        runs = [blocks.starts[at : at + 2] for at in range(blocks.count)]
 
     def cluster(starts: npt.NDArray[Any]) -> int:
         """Cluster some blocks, and number their groups from 0 on; how many there are."""
+        budget.progress("clustering", float(starts[0] / len(blocks.order)))
+        if limited and budget.spent():
+            return 0
         count: int = _cluster_blocks(
             table,
             problem.counts,
@@ -117,9 +133,18 @@ def clustered_groups(
         return count
 
     first, work = 0, WORK * len(blocks.order)
-    for starts, count in zip(runs, each(cluster, runs, work, problem.budget.threads), strict=True):
-        groups[blocks.order[starts[0] : starts[-1]]] += first
+    late = []
+    for starts, count in zip(runs, each(cluster, runs, work, budget.threads), strict=True):
+        if count:
+            groups[blocks.order[starts[0] : starts[-1]]] += first
+        elif starts[-1] > starts[0]:
+            late.append(blocks.order[starts[0] : starts[-1]])
         first += count
+    if late:
+        ends = np.cumsum([0, *map(len, late)])
+        rest = Blocks(np.concatenate(late), ends)
+        found = cut_groups(replace(problem, options={}, budget=budget.unhurried()), rest)
+        groups[rest.order] = first + found[rest.order]
     return groups, cut
 
 
