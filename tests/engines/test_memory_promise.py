@@ -1067,6 +1067,17 @@ def test_comparing_more_rows_than_fit_is_refused_before_it_starts(tmp_path: Path
     with pytest.raises(EngineError, match=r"comparing 2,000 rows takes about 0 MiB, more than"):
         compare(rows, rows, qi=["age", "sex"], budget=sf.Budget(memory=100_000))
     compare(rows, rows, qi=["age", "sex"], budget=sf.Budget(memory=2_000_000))
+    long = names(300, 300).append_column("row", pa.array(np.arange(300)))
+    shown = long.set_column(
+        0, "name", pa.array(["{" + ", ".join(long["name"].to_pylist()) + "}"] * 300)
+    )
+    pq.write_table(shown, tmp_path / "shown.parquet")
+    asked: dict[str, Any] = {"qi": ["name"], "row_key": "row"}
+    for engine in ("duckdb", "memory"):
+        with sf.table(tmp_path / "shown.parquet", engine=engine) as opened:
+            with pytest.raises(EngineError, match=r"comparing 300 rows takes about \d MiB, more"):
+                compare(opened, long, **asked, budget=sf.Budget(memory=4 << 20))
+            compare(opened, long, **asked, budget=sf.Budget(memory=64 << 20))
 
 
 def flags(rows: int, columns: int) -> pa.Table:

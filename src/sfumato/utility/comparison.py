@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import Budget, within_budget
-from sfumato.engines.protocol import column_of
+from sfumato.engines.protocol import TEXT_COPIES, asks_sql, column_of
 from sfumato.engines.writing import parsed, unsigned_zeros
 from sfumato.errors import (
     ColumnError,
@@ -258,7 +258,7 @@ def compare(
         _refuse_unpaired(shown, before, told)
     _refuse_bounds(names, shown, before)
     _refuse_unparsed([*names, *(pair or ())], before, told)
-    _refuse_too_large(before, len(names), budget or Budget())
+    _refuse_too_large(before, shown, names, budget or Budget())
     if isinstance(hierarchies, (str, Path)):
         hierarchies = read_folder(hierarchies, before.columns)
     codes = None
@@ -299,9 +299,25 @@ def _refuse_unpaired(released: Table, original: Table, told: Mapping[str, Any]) 
     )
 
 
-def _refuse_too_large(original: Table, columns: int, budget: Budget) -> None:
+def _letters(opened: Table, name: str) -> float:
+    """Bytes of all texts of a column, each as often as it stands there."""
+    if opened.column(name).kind != "text":
+        return 0.0
+    if asks_sql(opened.engine):
+        return opened.engine.text_bytes([name])[name] * opened.rows
+    found = opened.values(name)
+    lengths = pc.fill_null(pc.binary_length(found.values[0]), 0).to_numpy()
+    return float((lengths[found.arrays[0]] * found.row_counts).sum())
+
+
+def _refuse_too_large(
+    original: Table, released: Table, names: Sequence[str], budget: Budget
+) -> None:
     """Refuse rows that would not fit the memory: both tables are compared cell by cell."""
-    needed = CELL_BYTES * columns * original.rows
+    needed = CELL_BYTES * len(names) * original.rows
+    if budget.memory is not None:  # labels may be long
+        there = [name for name in names if name in released.columns]
+        needed += int(TEXT_COPIES * sum(_letters(released, name) for name in there))
     if budget.memory is not None and not budget.holds(needed):
         raise EngineError(
             f"comparing {counted(original.rows, 'row')} takes about {needed >> 20:,} MiB, more "
