@@ -252,8 +252,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
         int | None,
         Field(
             "Solve the table in about so many parts, each by itself, and at most one for every "
-            "100 rows; where memory does not hold all combinations, that is done without being "
-            "asked.",
+            "100 rows (or people, with k-map); where memory does not hold all combinations, that "
+            "is done without being asked.",
             BLURRING,
             "--parts",
             "N",
