@@ -191,8 +191,9 @@ class Writer:
             self._held.append(rows)
             self._waiting += rows.num_rows
             self._waiting_text += _text_bytes(rows)
-            cells = self.rows * len(self.schema)
-            check_room(self.format.kind, cells, self.memory, self.destination, self._waiting_text)
+            if self.format.kind in FOREIGN:
+                cells, text = self.rows * len(self.schema), self._waiting_text
+                check_room(self.format.kind, cells, self.memory, self.destination, text)
             yield from self._whole_groups()
             start = end
 
