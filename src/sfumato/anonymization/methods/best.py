@@ -92,9 +92,9 @@ SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-ENDING, MOST_ENDING = (0.0015, 2e-7, 0.02), 0.25
-"""Seconds, seconds a row, and share of a time limit that are needed after a search; and most of a
-time limit for all of it."""
+ENDING, MOST_ENDING = (0.0013, 1.6e-7, (0.02, 0.06)), 0.25
+"""Seconds, seconds a row, and share of a time limit that are needed after a search, the last also
+where classes are compared with all rows; and most of a time limit for all of it."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
@@ -156,8 +156,8 @@ def solve(problem: Problem) -> Solution:
         raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
     if bound == "none":
         left = problem.budget.remaining  # without what is needed to end
-        ending = (ENDING[0] + ENDING[1] * problem.rows) / left + ENDING[2] if left else 0.0
-        share = 1 - min(MOST_ENDING, ending)
+        ending = (ENDING[0] + ENDING[1] * problem.rows) / left if left else 0.0
+        share = 1 - min(MOST_ENDING, ending + ENDING[2][compares(problem.rules)])
         return _searched(replace(problem, budget=problem.budget.part(share)))
     refused = _unbounded(problem)
     if most_left_out(problem):
@@ -551,8 +551,9 @@ def _iterated(
     """Groups of iterations, and how long the first took.
 
     With a time limit, the best of those that there is time for: one that is as fine as can be, a
-    coarse one and, where there is no time for a search anyway, others that differ a little. Without
-    one, the finest, and where groups are large the best of several coarse ones.
+    coarse one and, where there is no time for a search anyway, others that differ a little; where
+    classes are compared with all rows, a brief look at the lattice comes first. Without a limit,
+    the finest, and where groups are large the best of several coarse ones.
     """
     iteration, budget, cells = Iteration(problem, blocks), problem.budget, _cells(problem)
     random, table = np.random.default_rng(problem.seed), positions_of(problem)
@@ -562,14 +563,12 @@ def _iterated(
     limited = budget.seconds is not None
     coarse = max(-(-problem.rows // COARSE[not limited]), 1)
     ways = WAYS if crowded or limited else 0
-    # where a class needs more than company, fine steps may take what others need later
-    coarse_first = limited and len(problem.rules.kinds) > 0
     for way in range(ways + 1):
         before, charges = budget.elapsed, chosen
         if way > 1:
             charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
-        least = coarse if way > 1 or bool(way) != coarse_first else 1
         brief = compared and limited and not way
+        least = 1 if way == 0 or (way == 1 and compared and limited) else coarse
         groups = iteration.groups(least, share * budget.remaining, charges, monotone=brief)
         kept = np.flatnonzero(groups >= 0)
         given = (table, kept, problem.counts[kept], groups[kept])

@@ -38,7 +38,7 @@ TIED = 1e-7
 WORK, LOOKS, PACE = 1 << 23, 4, 7e-9
 """Entries looked at before somebody asks how much time is left, at most; how often that is asked,
 about; and seconds that an entry takes."""
-HURRIES, LEAST_STEPS, LATE = ((0.3, 16), (0.15, 4), (0.05, 1)), 16, 0.02
+HURRIES, LEAST_STEPS, LATE = ((0.2, 16), (0.08, 4), (0.03, 1)), 16, 0.02
 """When less than such a share of the time is left, so many ways upwards are tried for a step; and
 steps of the rest of an iteration that has to hurry, about. It ends even so if it is later than by
 as long as it should take, and by so many seconds."""
