@@ -64,7 +64,7 @@ from sfumato.budget import Budget, each
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy, ValueSets
 from sfumato.hierarchy.tree import Array
-from sfumato.privacy.rules import Rules, compares, groups_hold, recounted
+from sfumato.privacy.rules import DISTINCT, Rules, compares, groups_hold, recounted
 
 __all__ = ["solve"]
 
@@ -113,7 +113,7 @@ all columns have trees, in which it seldom loses least."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
-ITERATING, SEARCHED = (0.95, 0.7), (1, 2)
+ITERATING, SEARCHED = (0.95, 0.5), (1, 2)
 """Share of the time left for an iteration; and how many times as long as it takes to begin a search
 there must be that it is worth more than another iteration. Each also where classes are compared
 with all rows: there they are made to hold once more."""
@@ -563,12 +563,17 @@ def _iterated(
     limited = budget.seconds is not None
     coarse = max(-(-problem.rows // COARSE[not limited]), 1)
     ways = WAYS if crowded or limited else 0
+    # where values are scarcer than company, fine steps take those that others need later
+    rules = problem.rules
+    scarce = (2 * rules.values[rules.kinds == DISTINCT] > rules.k).any()
+    second = int(limited and not compared and scarce)
     for way in range(ways + 1):
         before, charges = budget.elapsed, chosen
         if way > 1:
             charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
         brief = compared and limited and not way
-        least = 1 if way == 0 or (way == 1 and compared and limited) else coarse
+        fine = way == second or (way < 2 and compared and limited)
+        least = 1 if fine else coarse
         groups = iteration.groups(least, share * budget.remaining, charges, monotone=brief)
         kept = np.flatnonzero(groups >= 0)
         given = (table, kept, problem.counts[kept], groups[kept])
