@@ -2,12 +2,13 @@
 
 The iteration runs twice: by hundredths, of which every step releases at least one, and by rows, of
 which every step releases at least one, so that it is as fine as can be. `best` answers three times:
-without a time limit, and with one of a quarter of the CPU time that the better of the two took, and
-that the one by hundredths took, counted in CPU time too.
+without a time limit, with one of a quarter of the CPU time that the better of the two took, and
+with one of a quarter of what ARX itself would take by the times of its that are known, all counted
+in CPU time.
 
 ``python -m benchmarks.iterated`` measures cell by cell for a given time, keeps what it measured for
 the next time while the code stays the same (that of the iteration is kept when only `best`
-changes), and writes ``docs/recoding.md``.
+changes), and writes ``docs/recoding.md``. Tables that are not the package's are read from a folder.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ PATIENCE, WARMING = 600.0, 1.0
 """CPU seconds for one iteration from beginning to end, and for a call that is not measured."""
 SAME, MOMENT = 1e-9, 0.03
 """Losses that differ by less are the same; and seconds of quarters that are told apart."""
+QUARTERS = {"quarter": 0.25, "arx": 2.5}
+"""Time limits as shares of what the iteration took: ARX, which takes 3 and 30 s where the iteration
+takes 0.3 and 3, is taken to need ten times as long everywhere."""
 _YES_NO = ("no", "yes")
 KS = (2, 5, 10, 25, 50, 100, 200)
 RULES: dict[str, dict[str, Any]] = {"k": {}, "k, l = 3": {"l": 3}, "k, t = 0.2": {"t": 0.2}}
@@ -91,12 +95,60 @@ TABLES = {
         ("PUMA", "AGEP", "SEX", "MSP", "HISP", "RAC1P", "HOUSING_TYPE", "OWN_RENT"), "INDP_CAT"),
     "letter": Columns(("x-box", "y-box", "width", "high", "onpix", "x-bar"), "lettr"),
 }  # fmt: skip
-"""Tables whose lattice of levels can be enumerated."""
+"""Tables that `best` was made with."""
+_ADULT = Columns(
+    ("age", "workclass", "education", "marital-status", "race", "sex", "native-country"),
+    "occupation")  # fmt: skip
+_HOUSES = Columns(
+    ("urbrur", "roof", "walls", "water", "electcon", "relat", "sex", "age"), "hhcivil",
+    ("urbrur", "roof", "walls", "water", "electcon", "relat", "sex"))  # fmt: skip
+OTHERS = {
+    "adult": _ADULT,
+    "adult_all": _ADULT,
+    "census_income_kdd_test": Columns(
+        ("age", "sex", "race", "marital stat", "education", "class of worker", "citizenship"),
+        "major occupation code"),
+    "covtype": Columns(("Elevation", "Aspect", "Slope", "Hillshade_Noon"), "Cover_Type"),
+    "pums_oregon_calm_household": Columns(
+        ("NP", "BLD", "RMS", "TEN", "VEH", "YBL", "HFL"), "FES", ("BLD", "TEN", "YBL", "HFL")),
+    "synthea/patients": Columns(
+        ("BIRTHDATE", "MARITAL", "RACE", "ETHNICITY", "GENDER", "COUNTY"), "CITY"),
+    "synthea/conditions": Columns(("START", "STOP"), "DESCRIPTION"),
+    "synthea/careplans": Columns(("START", "STOP", "DESCRIPTION"), "REASONDESCRIPTION"),
+    "synthea/imaging_studies": Columns(("DATE", "MODALITY_CODE"), "BODYSITE_DESCRIPTION"),
+    "synthea/immunizations": Columns(("DATE",), "DESCRIPTION"),
+    "synthea/payer_transitions": Columns(("START_YEAR", "END_YEAR", "OWNERSHIP"), "PAYER"),
+    "sdcmicro_CASCrefmicrodata": Columns(("AGI", "FEDTAX", "PTOTVAL", "INTVAL"), "ERNVAL"),
+    "sdcmicro_francdat": Columns(("Key1", "Key2", "Key3"), "Key4"),
+    "sdcmicro_free1": Columns(
+        ("REGION", "SEX", "AGE", "MARSTAT", "KINDPERS", "EDUC1", "ETNI"), "POSLABLY",
+        ("SEX", "MARSTAT", "KINDPERS", "ETNI")),
+    "sdcmicro_testdata": _HOUSES,
+    "sdcmicro_testdata2": _HOUSES,
+    "surv_bmt": Columns(("z1", "z2", "z3", "z4", "z5", "z6"), "group"),
+    "surv_colon": Columns(("rx", "sex", "age", "obstruct", "adhere", "nodes", "extent"), "differ"),
+    "surv_flchain": Columns(("age", "sex", "sample.yr", "creatinine", "mgus"), "flc.grp"),
+    "surv_gbsg2": Columns(("horTh", "age", "menostat", "tsize", "pnodes"), "tgrade"),
+    "surv_lung": Columns(("inst", "age", "sex", "ph.karno", "wt.loss"), "ph.ecog"),
+    "surv_nwtco": Columns(("instit", "histol", "study", "age", "rel"), "stage"),
+    "surv_rossi": Columns(("age", "race", "wexp", "mar", "paro", "fin"), "prio"),
+    "surv_veteran": Columns(("trt", "karno", "diagtime", "age", "prior"), "celltype"),
+}  # fmt: skip
+"""Tables that it was not."""
+ALL = TABLES | OTHERS
 
 
-def posed(table: str, rules: str, k: int) -> Problem:
+def path_of(table: str, folder: Path | None = None) -> Path | None:
+    """Where a table is: among those of the package, or in a folder."""
+    if table in sf.datasets.names():
+        return sf.datasets.path(table)
+    file = folder / f"{table}.parquet" if folder else None
+    return file if file and file.exists() else None
+
+
+def posed(table: str, rules: str, k: int, folder: Path | None = None) -> Problem:
     """A table with what is asked of it, ready for `best`."""
-    columns = TABLES[table]
+    columns = ALL[table]
     # the iteration leaves out any number of rows, so `best` may, too
     asked: dict[str, Any] = {"k": k, "method": "best", "suppression_limit": 1.0, **RULES[rules]}
     qi = [name for name in columns.qi if rules == "k" or name != columns.sensitive]
@@ -107,7 +159,7 @@ def posed(table: str, rules: str, k: int) -> Problem:
     if RULES[rules]:
         asked["sensitive"] = [columns.sensitive]
     codes = [name for name in columns.codes if name in qi]
-    opened = sf.table(pq.read_table(sf.datasets.path(table)))
+    opened = sf.table(pq.read_table(path_of(table, folder)))
     demand = Request.of({"qi": qi, "hierarchies": trees, "categorical": codes, **asked})
     problem: Problem = prepare(opened, demand.opened(opened), Budget())
     return problem
@@ -153,8 +205,8 @@ SIDES: dict[str, tuple[Callable[[Problem, float], Facts], tuple[str, ...]]] = {
     "hundredths": (_by_hundredths, ITERATION),
     "rows": (_by_rows, ITERATION),
     "quarter": (_best, (*BEST, *ITERATION)),
-    "sooner": (_best, (*BEST, *ITERATION)),
     "best": (_best, BEST),
+    "arx": (_best, (*BEST, *ITERATION)),
 }
 """What answers, and the code on which its answers depend."""
 
@@ -175,48 +227,55 @@ def _known(file: Path) -> dict[Cell, Facts]:
     return {(table, rules, int(k)): one for one in facts for table, rules, k in [one["cell"]]}
 
 
-def _measure(side: str, cell: Cell, warmed: set[tuple[str, ...]]) -> Facts:
+def _measure(
+    side: str, cell: Cell, warmed: set[tuple[str, ...]], folder: Path | None = None
+) -> Facts:
     """The answer of a side in a cell: one that is kept, or a new one."""
     answer, file = SIDES[side][0], kept(side)
     known = _known(file)
-    if cell not in known:
-        limit = math.inf if side == "best" else PATIENCE
-        if side in ("quarter", "sooner"):
-            theirs = _measure("hundredths", cell, warmed)
-            if side == "quarter":
-                theirs = _better(theirs, _measure("rows", cell, warmed))
-            limit = theirs["cpu"] / 4
-        if (warm := (side, *cell[:2])) not in warmed:  # what is loaded once is there already
-            answer(posed(*cell), WARMING)
-            warmed.add(warm)
-        if limit < WARMING:
-            answer(posed(*cell), limit)
-        known[cell] = {"cell": cell, **answer(posed(*cell), limit)}
-        print(side, *cell, known[cell], flush=True)
-        with file.open("a") as lines:
-            lines.write(json.dumps(known[cell]) + "\n")
-    return known[cell]
+    if cell in known:
+        return known[cell]
+    limit = math.inf if side == "best" else PATIENCE
+    if side in QUARTERS:
+        both = [_measure(other, cell, warmed, folder) for other in ("hundredths", "rows")]
+        limit = QUARTERS[side] * _better(*both)["cpu"]
+    if side == "arx" and (ours := _measure("best", cell, warmed, folder))["cpu"] <= limit:
+        return ours  # one round ends sooner
+    if (warm := (side, *cell[:2])) not in warmed:  # what is loaded once is there already
+        answer(posed(*cell, folder), WARMING)
+        warmed.add(warm)
+    if limit < WARMING:
+        answer(posed(*cell, folder), limit)
+    found = {"cell": cell, **answer(posed(*cell, folder), limit)}
+    print(side, *cell, found, flush=True)
+    with file.open("a") as lines:
+        lines.write(json.dumps(found) + "\n")
+    return found
 
 
 def _better(one: Facts, other: Facts) -> Facts:
-    """What loses less; of two that lose the same, what took less time."""
+    """What ended, and loses less; of two that lose the same, what took less time."""
+    if one["finished"] != other["finished"]:
+        return one if one["finished"] else other
     if abs(one["loss"] - other["loss"]) <= SAME:
         return min(one, other, key=lambda facts: float(facts["cpu"]))
     return min(one, other, key=lambda facts: float(facts["loss"]))
 
 
-def _row(cell: Cell, coarse: Facts, fine: Facts, soon: Facts, sooner: Facts, ours: Facts) -> str:
-    told = [*cell, _shown(ours), f"{ours['cpu']:.2f}"]
-    for theirs in (coarse, fine):
-        told += [_shown(theirs), f"{theirs['cpu']:.3f}"]
-    for answer, theirs in ((soon, _better(coarse, fine)), (sooner, coarse)):
-        told += [_shown(answer), f"{answer['cpu']:.3f}", _YES_NO[_reached(answer, theirs)]]
+def _row(cell: Cell, answers: dict[str, Facts]) -> str:
+    theirs = _better(answers["hundredths"], answers["rows"])
+    told = [*cell]
+    for side in SIDES:
+        told += [_shown(answers[side]), f"{answers[side]['cpu']:.3f}"]
+        if side in QUARTERS:
+            told.append(_YES_NO[_reached(answers[side], theirs, side)])
     return f"| {' | '.join(map(str, told))} |"
 
 
-def _reached(answer: Facts, theirs: Facts) -> bool:
-    """Whether an answer loses no more than the iteration and took a quarter of its time at most."""
-    return bool(answer["loss"] <= theirs["loss"] + SAME and 4 * answer["cpu"] <= theirs["cpu"])
+def _reached(answer: Facts, theirs: Facts, side: str) -> bool:
+    """Whether an answer loses no more than the iteration, and took no longer than it may."""
+    less = answer["loss"] <= theirs["loss"] + SAME
+    return bool(less and answer["cpu"] <= QUARTERS[side] * theirs["cpu"])
 
 
 def _shown(one: Facts) -> str:
@@ -226,87 +285,90 @@ def _shown(one: Facts) -> str:
     )
 
 
-def _compared(ours: dict[Cell, Facts], theirs: dict[Cell, Facts]) -> tuple[int, int, int]:
-    """In how many cells ours lose less than theirs, as much, and more."""
-    gains = [theirs[cell]["loss"] - one["loss"] for cell, one in ours.items()]
-    ahead, behind = sum(gain > SAME for gain in gains), sum(gain < -SAME for gain in gains)
-    return ahead, len(gains) - ahead - behind, behind
-
-
 def _publish() -> Facts:
     """Write the cells that all sides have into the page; what is said about them."""
-    order = list(product(TABLES, RULES, KS))
-    sides = [_known(kept(side)) for side in SIDES]
-    cells = [cell for cell in order if all(cell in side for side in sides)]
-    coarse, fine, soon, sooner, ours = ({c: side[c] for c in cells} for side in sides)
-    for cell in cells:
-        if not coarse[cell]["finished"] or not fine[cell]["finished"]:
-            raise AssertionError(f"{cell}: the iteration has not ended")
-    theirs = {cell: _better(coarse[cell], fine[cell]) for cell in cells}
+    known = {side: _known(kept(side)) for side in SIDES}
+    known["arx"] = known["best"] | known["arx"]
+    order = list(product(ALL, RULES, KS))
+    cells = [cell for cell in order if all(cell in answers for answers in known.values())]
+    answers = {cell: {side: known[side][cell] for side in SIDES} for cell in cells}
     rows = [
-        "| table | asked | k | `best` | CPU s | iteration by hundredths | CPU s | by rows | CPU s "
-        "| `best` in a quarter of the better | CPU s | goal | in a quarter of hundredths | CPU s "
-        "| goal |",
-        "|:--|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|:--|--:|--:|:--|",
-        *(_row(c, coarse[c], fine[c], soon[c], sooner[c], ours[c]) for c in cells),
+        "| table | asked | k | iteration by hundredths | CPU s | by rows | CPU s "
+        "| `best` in a quarter of the better | CPU s | goal | `best` without a limit | CPU s "
+        "| in a quarter of ARX's time, estimated | CPU s | goal |",
+        "|:--|:--|--:|--:|--:|--:|--:|--:|--:|:--|--:|--:|--:|--:|:--|",
+        *(_row(cell, answers[cell]) for cell in cells),
     ]
-    spent = [sum(one["cpu"] for one in side.values()) for side in (coarse, fine, ours)]
-    alone = _compared(ours, theirs)
-    told = (
-        f"{len(cells)} of {len(order)} cells were measured. Without a time limit `best` loses less "
-        f"than the better of the two iterations in {alone[0]} cells, as much in {alone[1]}, more "
-        f"in {alone[2]}; it takes {spent[2]:,.0f} s in all, the iteration {spent[0]:,.0f} s by "
-        f"hundredths and {spent[1]:,.0f} s by rows. {_told(soon, theirs, 'the better of the two')} "
-        f"{_told(sooner, coarse, 'the one by hundredths')}"
-    )
     if cells:
-        put("local", "\n".join([*rows, "", told]))
+        put("local", "\n".join([*_summary(answers), "", "Every cell:", "", *rows]))
     return {
-        "cells": f"{len(cells)} of {len(order)}",
-        "behind": alone[2],
-        "reached in a quarter": sum(_reached(soon[cell], theirs[cell]) for cell in cells),
-        "by hundredths": sum(_reached(sooner[cell], coarse[cell]) for cell in cells),
+        f"{name}: {what}": count
+        for name, tables in (("tables it was made with", TABLES), ("other tables", OTHERS))
+        for what, count in _counts([a for cell, a in answers.items() if cell[0] in tables]).items()
     }
 
 
-def _told(answers: dict[Cell, Facts], theirs: dict[Cell, Facts], name: str) -> str:
-    """A sentence about answers that had a quarter of the time."""
-    less, same, more = _compared(answers, theirs)
-    late = [cell for cell, one in answers.items() if 4 * one["cpu"] > theirs[cell]["cpu"]]
-    long = [cell for cell, one in theirs.items() if one["cpu"] >= 4 * MOMENT]
-    reached = {cell for cell, one in answers.items() if _reached(one, theirs[cell])}
-    return (
-        f"Limited to a quarter of the time of {name}, it loses less in {less}, as much in {same}, "
-        f"more in {more}; in {len(late)} it needs more than the quarter. So it loses no more in no "
-        f"more than a quarter of the time in {len(reached)} cells: in {len(reached & {*long})} of "
-        f"the {len(long)} where that is {MOMENT} s or more, and in {len(reached - {*long})} of the "
-        f"{len(theirs) - len(long)} where it is shorter."
-    )
+def _counts(answers: list[dict[str, Facts]]) -> Facts:
+    """In how many of some cells `best` does what."""
+    theirs = [_better(one["hundredths"], one["rows"]) for one in answers]
+    pairs = list(zip(answers, theirs, strict=True))
+    gains = [one["loss"] - a["best"]["loss"] for a, one in pairs]
+    reached = {side: [_reached(a[side], one, side) for a, one in pairs] for side in QUARTERS}
+    long = [one["cpu"] >= MOMENT / QUARTERS["quarter"] for one in theirs]
+    return {
+        "cells": len(answers),
+        "less": sum(gain > SAME for gain in gains),
+        "as much": sum(abs(gain) <= SAME for gain in gains),
+        "more": sum(gain < -SAME for gain in gains),
+        "quarter": sum(reached["quarter"]),
+        f"quarters of {MOMENT} s": sum(long),
+        "quarter of these": sum(
+            both for both, many in zip(reached["quarter"], long, strict=True) if many
+        ),
+        "ARX's quarter": sum(reached["arx"]),
+    }
+
+
+def _summary(answers: dict[Cell, dict[str, Facts]]) -> list[str]:
+    """A row for each table, and for each group of them."""
+    lines = ["", ""]
+    chosen = {name: [a for cell, a in answers.items() if cell[0] == name] for name in ALL}
+    chosen["**tables it was made with**"] = [a for c, a in answers.items() if c[0] in TABLES]
+    chosen["**other tables**"] = [a for c, a in answers.items() if c[0] in OTHERS]
+    for name, some in chosen.items():
+        if some:
+            counts = _counts(some)
+            lines[0] = f"| table | {' | '.join(counts)} |"
+            lines[1] = f"|:--|{'--:|' * len(counts)}"
+            lines.append(f"| {name} | {' | '.join(map(str, counts.values()))} |")
+    return lines
 
 
 def main() -> None:
     """Measure cells while there is time, and publish them when all were measured."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--tables", nargs="*", default=list(TABLES))
+    options.add_argument("--tables", nargs="*", default=list(ALL))
     options.add_argument("--rules", nargs="*", default=list(RULES))
     options.add_argument("--k", nargs="*", type=int, default=list(KS))
+    options.add_argument("--folder", type=Path, help="where tables are that are not the package's")
     options.add_argument("--time", default="30m", help="begin no cell after it (default: 30m)")
     options.add_argument("--side", choices=list(SIDES), help="measure one side, publish nothing")
     given = options.parse_args()
     compile_first()
     end = time.monotonic() + parse_time(given.time)
-    rows = {name: pq.read_metadata(sf.datasets.path(name)).num_rows for name in given.tables}
+    files = {name: path_of(name, given.folder) for name in given.tables}
+    rows = {name: pq.read_metadata(file).num_rows for name, file in files.items() if file}
     warmed: set[tuple[str, ...]] = set()
-    for cell in product(sorted(given.tables, key=rows.__getitem__), given.rules, given.k):
+    for cell in product(sorted(rows, key=rows.__getitem__), given.rules, given.k):
         if time.monotonic() >= end:
             break
         for side in SIDES if given.side is None else [given.side]:
-            _measure(side, cell, warmed)
+            if cell[2] <= rows[cell[0]]:
+                _measure(side, cell, warmed, given.folder)
     if given.side:
         return
-    facts = _publish()
-    data, versions = ", ".join(given.tables), {"sfumato": version("sfumato")}
-    report("iterated", [], data=data, versions=versions, facts=facts)
+    facts, versions = _publish(), {"sfumato": version("sfumato")}
+    report("iterated", [], data=", ".join(rows), versions=versions, facts=facts)
 
 
 if __name__ == "__main__":
