@@ -16,12 +16,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,6 +32,7 @@ __all__ = [
     "LEAST_MEMORY",
     "Budget",
     "Clock",
+    "Postponed",
     "available_memory",
     "checked_memory",
     "each",
@@ -114,6 +116,12 @@ class Budget:
     threads
         Upper limit for compiled loops and embedded engines; None means all cores.
 
+    Attributes
+    ----------
+    meanwhile
+        Does a little of what can wait, and says whether there was something to do: for a thread
+        that would only wait for another.
+
     Examples
     --------
     >>> budget = Budget(seconds=60)
@@ -129,6 +137,7 @@ class Budget:
     on_progress: Progress | None = None
     threads: int | None = None
     stopped_by: str | None = field(default=None, init=False)
+    meanwhile: Callable[[], bool] | None = field(default=None, init=False, repr=False)
     _doing: list[tuple[str, float | None]] = field(default_factory=list, init=False, repr=False)
     _started: float = field(default_factory=lambda: Clock.now(), init=False, repr=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
@@ -483,6 +492,57 @@ def each(
             for future in futures:
                 future.cancel()
             raise
+
+
+class Postponed(Mapping[str, Any]):
+    """Figures that can wait: found step by step while a thread waits for others, or when read.
+
+    Parameters
+    ----------
+    steps
+        None of them may change what another reads.
+    whole
+        Makes the figures of what the steps gave, in their order.
+    entries
+        How many entries all steps go through.
+
+    Examples
+    --------
+    >>> figures = Postponed([lambda: 1, lambda: 2], lambda found: {"sum": sum(found)}, entries=2)
+    >>> figures.step(), figures["sum"], figures.step()
+    (True, 3, False)
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[Callable[[], Any]],
+        whole: Callable[[Sequence[Any]], Mapping[str, Any]],
+        entries: int,
+    ) -> None:
+        self._left, self._found = deque(steps), list[Any]()
+        self._whole, self._entries = whole, entries
+
+    def step(self) -> bool:
+        """Take the next step in this thread alone; False if there is none."""
+        if not self._left:
+            return False
+        self._found.append(_alone(self._left.popleft()))
+        return True
+
+    @cached_property
+    def _figures(self) -> Mapping[str, Any]:
+        self._found += each(lambda step: step(), self._left, self._entries)
+        self._left.clear()  # and with them what they read
+        return self._whole(self._found)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._figures[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._figures)
+
+    def __len__(self) -> int:
+        return len(self._figures)
 
 
 def submitted(pool: ThreadPoolExecutor, function: Callable[..., S], *given: Any) -> Future[S]:

@@ -13,8 +13,10 @@ import pytest
 
 import sfumato as sf
 from sfumato import budget as budgets
+from sfumato.anonymization import releasing
 from sfumato.anonymization.methods import annealing, lattice, mondrian
 from sfumato.errors import BudgetError
+from sfumato.utility import granularity
 
 ROWS = 900
 QI = ["age", "wage", "sex", "job"]
@@ -74,6 +76,24 @@ def test_the_release_does_not_depend_on_the_number_of_threads(people, tmp_path, 
         told.append((release.utility, release.k, release.classes, release.details.get("risk")))
     assert len(written) == 1
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("memory", [None, 1 << 30])
+def test_what_a_release_costs_is_computed_while_it_is_written(
+    people, tmp_path, monkeypatch, memory
+):
+    doing, computed = [], []
+
+    def watched(view):
+        computed.append(doing[-1])
+        return granularity(view)
+
+    monkeypatch.setattr(releasing, "granularity", watched)
+    budget = sf.Budget(memory=memory, threads=2, on_progress=lambda what, _: doing.append(what))
+    release = sf.anonymize(people, qi=QI, k=5, output=tmp_path / "out.parquet", budget=budget)
+    assert type(release.utility) is dict
+    # under a limit, nothing that it is computed from is held so long
+    assert [what.split()[0] for what in computed] == ["anonymizing" if memory else "writing"]
 
 
 @pytest.mark.parametrize("way", ["lattice", "lattice with l", "best"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from sfumato.engines import staging, writing
 from sfumato.engines.writing import Writer, format_of, marked_as_labels
-from sfumato.errors import ParameterError
+from sfumato.errors import EngineError, ParameterError
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,49 @@ def test_rows_are_packed_in_a_thread_of_their_own(tmp_path, monkeypatch, name):
         apart = threads["pack"] - threads["_fitted"]
         assert len(apart) == (cores > 1)
     assert written[0] == written[1]
+
+
+def test_what_can_wait_is_done_while_rows_are_packed(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "_GROUP", 100)
+    may_pack, made, waiting = threading.Event(), [], []
+    pack, copied = Writer.pack, writing._copied
+
+    def slow(writer, group):
+        assert may_pack.wait(10), "nothing else is done meanwhile"
+        pack(writer, group)
+
+    def meanwhile():
+        waiting.append(len(made))
+        may_pack.set()
+        return False
+
+    monkeypatch.setattr(Writer, "pack", slow)
+    monkeypatch.setattr(writing, "_copied", lambda group: made.append(1) or copied(group))
+    rows = pa.record_batch({"n": range(2_000)})
+    with Writer(rows.schema, str(tmp_path / "out.parquet")) as writer:
+        staging._write_all(writer, [rows], 2, meanwhile)
+        assert pq.read_table(writer.finish()).num_rows == 2_000
+    assert waiting[0] == staging._READY + 1  # those that wait, and the one that is packed
+
+
+def test_no_more_rows_are_packed_after_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "_GROUP", 100)
+    tried = []
+
+    def broken(writer, group):
+        tried.append(group)
+        time.sleep(0.1)  # so that others are waiting by then
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Writer, "_append", broken)
+    rows = pa.record_batch({"n": range(2_000)})
+    with (
+        pytest.raises(EngineError, match="No space left"),
+        Writer(rows.schema, str(tmp_path / "out.parquet")) as writer,
+    ):
+        staging._write_all(writer, [rows], 2, lambda: False)
+    assert len(tried) <= 2  # the second may have begun
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_long_texts_of_a_dictionary_are_written_out_some_at_a_time(tmp_path, monkeypatch):

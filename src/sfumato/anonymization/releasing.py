@@ -37,7 +37,7 @@ from sfumato.anonymization.persons import group_persons, numbered, persons_in_cl
 from sfumato.anonymization.problem import Problem, Shape, Solution, largest_sets, piece_view
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.workload import QueryLog
-from sfumato.budget import each
+from sfumato.budget import Postponed, each
 from sfumato.engines.protocol import ClassSizes, CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, spell
@@ -88,11 +88,17 @@ Counted = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 
 def release_of(
-    table: Table, request: Request, parts: Sequence[Solution], named: Sequence[str] = ()
+    table: Table,
+    request: Request,
+    parts: Sequence[Solution],
+    named: Sequence[str] = (),
+    *,
+    postpone: bool = False,
 ) -> Release:
     """The release that carries solutions out and promises what was asked, not yet written.
 
-    `named` are warnings about columns that name persons.
+    `named` are warnings about columns that name persons. What it cost may be postponed until it
+    is written, if memory allows that solutions are held so long.
     """
     shows, persons, read = request.shows, None, list(parts)
     if shows:
@@ -121,6 +127,7 @@ def release_of(
     if request.key is not None:
         steps += [pseudonym_step(table, n, request.key_of(n)) for n in request.replaced]
     touched = [touched_rows(part, request.shows) for part in parts]
+    cost = utility(read, request.workload)
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
     release = Release.planned(
@@ -144,7 +151,7 @@ def release_of(
             dates,
         ),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
-        utility=utility(read, request.workload),
+        utility=cost if postpone else dict(cost),
         details=_details(parts, request, risks(read, persons)),
         seed=request.seed,
         stopped_by=next((part.stopped_by for part in parts if part.stopped_by), None),
@@ -644,15 +651,29 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
     return tuple(found)
 
 
-def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> dict[str, Any]:
+def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> Postponed:
     """Every measure of the solutions to the parts of a demand.
 
     Shares are means over all quasi-identifier cells of all parts. Discernibility and the average
     class size are those of the first set, as `classes` of a release is.
     """
-    told = [_measures(part) for part in parts]
     cells = np.array([len(part.problem.qi) for part in parts], dtype=float)
-    whole: dict[str, Any] = {
+    measures = [_measures(part) for part in parts]
+    names = [[*of_part] for of_part in measures]
+    steps = [step for of_part in measures for step in of_part.values()]
+    if workload is not None:
+        steps.append(partial(_query_errors, parts, workload))
+
+    def whole(found: Sequence[Any]) -> dict[str, Any]:
+        told = iter(found)
+        figures = _means([{name: next(told) for name in of_part} for of_part in names], cells)
+        return {**figures, **({} if workload is None else {"queries": next(told)})}
+
+    return Postponed(steps, whole, sum(len(part.view.kept) for part in parts) * int(cells.max()))
+
+
+def _means(told: Sequence[Mapping[str, Any]], cells: Array) -> dict[str, Any]:
+    return {
         "ncp": _mean(told, "ncp", cells),
         "columns": {name: loss for measures in told for name, loss in measures["columns"].items()},
         "information_loss": sum(measures["information_loss"] for measures in told),
@@ -667,9 +688,6 @@ def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> dict
             name: moved for measures in told for name, moved in measures["distribution"].items()
         },
     }
-    if workload is not None:
-        whole["queries"] = _query_errors(parts, workload)
-    return whole
 
 
 def rounding(parts: Sequence[Solution], shows: Mapping[str, str]) -> dict[str, Any] | None:
@@ -716,23 +734,20 @@ def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
     return float(np.average([measures[name] for measures in told], weights=cells))
 
 
-def _measures(part: Solution) -> dict[str, Any]:
+def _measures(part: Solution) -> dict[str, Callable[[], Any]]:
     problem, view, first = part.problem, part.view, part.view_of(part.problem.sets[0])
-    held = problem.rows_of_values
     weights = {name: problem.weight(name) for name in problem.qi}
-    measures: dict[str, Callable[[], Any]] = {
+    return {
         "ncp": lambda: certainty_penalty(view),
         "columns": lambda: column_losses(view),
         "information_loss": lambda: information_loss(view),
         "granularity": lambda: granularity(view),
-        "non_uniform_entropy": lambda: non_uniform_entropy(view, held),
+        "non_uniform_entropy": lambda: non_uniform_entropy(view, problem.rows_of_values),
         "discernibility": lambda: discernibility(first),
         "weighted_discernibility_by_label": lambda: weighted_discernibility(view, weights),
         "average_class_size": lambda: average_class_size(first),
-        "distribution": lambda: distribution_distances(view, held=held),
+        "distribution": lambda: distribution_distances(view, held=problem.rows_of_values),
     }
-    found = each(lambda name: measures[name](), measures, len(view.kept) * len(problem.qi))
-    return dict(zip(measures, found, strict=True))
 
 
 def _query_errors(parts: Sequence[Solution], workload: QueryLog) -> dict[str, Any]:

@@ -148,7 +148,9 @@ def anonymize(
 
             release = release_in_parts(opened, request, named, budget)
         else:
-            release = release_of(opened, request, solve(opened, request, budget), named)
+            solved = solve(opened, request, budget)
+            release = release_of(opened, request, solved, named, postpone=budget.memory is None)
+            del solved
         if is_pandas(source):
             touched = [name for name, action in release.column_actions.items() if action != "kept"]
             release = replace(release, frame=without_names(source, touched, request.seed))

@@ -273,6 +273,7 @@ class MemoryEngine:
             order=order,
             threads=self._threads(budget),
             memory=None if budget is None else budget.memory,
+            meanwhile=None if budget is None else budget.meanwhile,
         )
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -225,6 +226,7 @@ def stage_batches(
     threads: int | None = None,
     folder: PrivateFolder | None = None,
     memory: int | None = None,
+    meanwhile: Callable[[], bool] | None = None,
 ) -> Staged:
     """Write record batches beside their final place.
 
@@ -244,6 +246,8 @@ def stage_batches(
         Upper limit; None means all cores.
     folder
         As for `FileTarget`.
+    meanwhile
+        As for `Budget`.
 
     Examples
     --------
@@ -266,29 +270,48 @@ def stage_batches(
         writer = stack.enter_context(
             Writer(schema, destination, format, inputs=inputs, form=form, memory=memory)
         )
-        _write_all(writer, batches, threads)
+        _write_all(writer, batches, threads, meanwhile)
         staged = Staged(FileTarget(writer, reopen, folder), destination)
         staged.formulas, staged.order = writer.formulas, order
         return staged
 
 
-def _write_all(writer: Writer, batches: Iterable[pa.RecordBatch], threads: int | None) -> None:
+_READY = 8
+"""Groups of rows that may wait to be packed while something else is done."""
+
+
+def _write_all(
+    writer: Writer,
+    batches: Iterable[pa.RecordBatch],
+    threads: int | None,
+    meanwhile: Callable[[], bool] | None = None,
+) -> None:
     """Pack rows while the next ones are made ready, where there are threads for both."""
     if usable_threads(threads) < 2:
         for batch in batches:
             writer.write(batch)
         return
+    waiting = deque[Future[None]]()
+
+    def wait(most: int) -> None:
+        """Until no more than so many groups are left, doing what else there is to do."""
+        while len(waiting) > most:
+            while not waiting[0].done() and meanwhile is not None and meanwhile():
+                pass
+            waiting.popleft().result()
+
     with ThreadPoolExecutor(1, "sfumato-writer") as pool:
-        written: Future[None] | None = None
-        for batch in batches:
-            for rows in writer.ready(batch):
-                if written is not None:  # a batch more on its way would be as much memory more
-                    written.result()
-                written = submitted(pool, writer.pack, rows)
-                del rows  # while the next ones are made, only the writer holds them
-            del batch
-        if written is not None:
-            written.result()
+        try:
+            for batch in batches:
+                for rows in writer.ready(batch):
+                    waiting.append(submitted(pool, writer.pack, rows))
+                    del rows  # while the next ones are made, only the writer holds them
+                    wait(1 if meanwhile is None else _READY)
+                del batch
+            wait(0)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def kept_form(source: Source | None, destination: str, format: str | None) -> TextForm | None:

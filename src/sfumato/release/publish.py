@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.budget import Budget, each
+from sfumato.budget import Budget, Postponed, each
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import ClassSizes, asks_sql
 from sfumato.engines.recoding import Cells, Parted, Recoding, Step
@@ -365,8 +365,8 @@ def staged_release(
 
     Unless it gets its name until the block ends, nothing of it stays.
     """
-    budget = None if budget is None else budget.unhurried()  # what was found is still written
     source, recoding = _made_of(plan)
+    budget = _to_write(plan, budget)
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
     plan = replace(plan, formulas=staged.formulas)
     try:
@@ -395,7 +395,7 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
             assert asks_sql(source.engine)
             source.engine.try_parts(recoding, budget)
         return _as_staged(plan)
-    budget = None if budget is None else budget.unhurried()
+    budget = _to_write(plan, budget)
     folder = tempfile.TemporaryDirectory(prefix="sfumato-")
     try:
         staged = source.engine.stage(
@@ -407,6 +407,16 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
         raise
     weakref.finalize(written, _forget, staged, folder)  # holds `staged`, which holds the file
     return replace(release, table=written)
+
+
+def _to_write(plan: Release, budget: Budget | None) -> Budget | None:
+    """What was found is still written, however late; what it cost is computed meanwhile."""
+    if budget is None:
+        return None
+    rest = budget.unhurried()
+    if isinstance(plan.utility, Postponed):
+        rest.meanwhile = plan.utility.step
+    return rest
 
 
 def _verified(
@@ -424,9 +434,9 @@ def _verified(
 
 
 def _as_staged(plan: Release) -> Release:
-    """The release with what became known while it was written part by part."""
+    """The release with what became known while it was written."""
     if not isinstance(plan.mapping, Parted):
-        return plan
+        return replace(plan, utility=dict(plan.utility))
     told = dict(plan.mapping.outcome())
     return replace(plan, **told | {"warnings": (*plan.warnings, *told.get("warnings", ()))})
 
