@@ -751,6 +751,18 @@ class Blocks:
         return self.order[self.starts[block] : self.starts[block + 1]]
 
 
+class _Whole(Blocks):
+    """All of so many entries as one block; they are listed when somebody asks."""
+
+    def __init__(self, entries: int) -> None:
+        starts = np.array([0, entries] if entries else [0], dtype=np.int64)
+        object.__setattr__(self, "starts", starts)
+
+    @cached_property
+    def order(self) -> Array:
+        return np.arange(self.starts[-1])
+
+
 def allowed_blocks(problem: Problem) -> Blocks:
     """The blocks of a problem that satisfy its rules.
 
@@ -781,5 +793,4 @@ def _one_block(problem: Problem) -> Blocks:
             "the privacy models cannot be met: not even all rows as one class satisfy them",
             remedy="Ask for a smaller k or l, or a larger t.",
         )
-    starts = np.array([0, entries] if entries else [0], dtype=np.int64)
-    return Blocks(np.arange(entries), starts)
+    return _Whole(entries)

@@ -238,23 +238,32 @@ def cut(
     entry
         The entry of each row: rows are cut, and equal ones may be parted (relaxed Mondrian).
     """
-    chosen = blocks.order if entry is None else entry[blocks.order]
-    everything = entry is None and len(chosen) == problem.entries.entries and blocks.count <= 1
+    pieces = int(blocks.starts[-1])
+    everything = entry is None and pieces == problem.entries.entries and blocks.count <= 1
+    chosen: Any = slice(None)
+    if not everything:
+        chosen = blocks.order if entry is None else entry[blocks.order]
     table, codes = _positions(problem, None if everything else chosen)
     axes = axes_of(problem)
-    if entry is not None:
-        weights = np.ones(len(chosen), dtype=np.int64)
-    else:
-        weights = problem.counts if everything else problem.counts[chosen]
-    sensitive = sensitive_of(problem).T if everything else sensitive_of(problem)[chosen].T
-    below = (blocks.order, len(blocks.order)), (weights, problem.rows)
-    index, weights = each(_narrow, below, 2 * len(chosen), problem.budget.threads)
+
+    def index_of() -> Array:
+        if everything:
+            return np.arange(pieces, dtype=_narrow(pieces))
+        return blocks.order.astype(_narrow(pieces))
+
+    def weights_of() -> Array:
+        if entry is not None:
+            return np.ones(pieces, dtype=_narrow(problem.rows))
+        return np.array(problem.counts[chosen], dtype=_narrow(problem.rows))
+
+    made = each(lambda make: make(), (index_of, weights_of), 2 * pieces, problem.budget.threads)
+    index, weights = made
     ends, rows = _ends_of_groups(
         blocks.starts,
         problem.budget.threads,
         table,
         weights,
-        np.ascontiguousarray(sensitive),
+        np.ascontiguousarray(sensitive_of(problem)[chosen].T),
         np.zeros(0, dtype=np.int64) if target is None else target[0][chosen].astype(np.int64),
         1 if target is None else target[1],
         index,
@@ -269,10 +278,9 @@ def cut(
     return Cut(table, index, ends, rows, codes)
 
 
-def _narrow(given: tuple[Array, int]) -> Array:
-    """A copy of numbers up to a limit, which may be moved."""
-    numbers, limit = given
-    return numbers.astype(np.int32 if limit < 2**31 else np.int64)
+def _narrow(limit: int) -> type[np.signedinteger[Any]]:
+    """The type of numbers up to a limit, which are moved again and again."""
+    return np.int32 if limit < 2**31 else np.int64
 
 
 def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
