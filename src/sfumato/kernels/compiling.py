@@ -274,9 +274,10 @@ def _kept_beside(source: Path) -> Path | None:
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Numba's own, keeping what it compiles: beside the package, or where that can be written."""
-    import numba
+    with _seldom_collected():
+        import numba
 
-    _without_linear_algebra()
+        _without_linear_algebra()
     options = {"no_cfunc_wrapper": True, **options}  # an eighth less to compile; C calls no loop
 
     def decorate(function: Callable[..., Any]) -> Any:
