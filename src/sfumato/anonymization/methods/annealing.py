@@ -504,8 +504,14 @@ def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
 
 @bare
 def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
-    """Close or fill up every changed class that fails; whether all was put right."""
+    """Close or fill up every changed class that fails; whether all was put right.
+
+    Of large classes, one that was there before may fail another rule than k, and no more: where a
+    new one does, or a second, hundreds of rows would move from class to class, and hardly ever come
+    to rest.
+    """
     classes, changed, at, most = now.classes, now.changed, 0, max(CLEARED, 2 * rules.k)
+    failed = 0
     while at < now.count[CHANGES]:
         group = changed[at, 0]
         at += 1
@@ -514,7 +520,9 @@ def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
         if classes[group, HEAD] < 0:
             close_class(now, group)
         elif not _holds(world, now, group, rules, counts):
-            if now.change[0] > limit:
+            if classes[group, SIZE] >= rules.k > FEW:
+                failed += 1 if changed[at - 1, 1] else 2
+            if now.change[0] > limit or failed > 1:
                 return False
             if classes[group, SIZE] < rules.k and _fill_up(world, now, group, rules.k):
                 at -= 1  # it may still fail for another reason
