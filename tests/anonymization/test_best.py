@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.methods import annealing, best, iterated, lattice
+from sfumato.anonymization.methods import annealing, best, iterated, lattice, moves
 from sfumato.anonymization.methods.best import solve
 from sfumato.anonymization.methods.iterated import Iteration
 from sfumato.anonymization.methods.moves import Search
@@ -182,6 +182,26 @@ def test_large_groups_keep_every_rule(asked):
         assert whole.sub(shares, fill_value=0.0).abs().sum() / 2 <= asked.get("t", 1.0) + 1e-9
         if "person" in asked:
             assert len({owner[row] for row in rows["row"]}) >= 30
+
+
+@pytest.mark.parametrize("k", [20, 30])
+def test_rows_of_a_large_class_that_fails_another_rule_than_k_stay_where_they_are(k):
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(4), 400), k, t=0.1)
+    search = Search(problem, blocks, np.zeros(len(blocks.order), np.int64))
+    part = annealing._Part(search, blocks, 0, brief=False)
+    now, _ = part._state(opened=False)
+    template = len(now.classes)
+    now.memories[template] = now.memories[0]
+    moves.begin_step.plain(now)
+    founded = moves.open_class.plain(part.world, now, template)
+    illness = part.world.sensitive[part.entry, 0]
+    for piece in np.argsort(illness, kind="stable")[:k]:
+        moves.move.plain(part.world, now, piece, founded)
+    counts = np.zeros(int(problem.rules.offsets[-1]), np.int64)
+    repaired = annealing._repair.plain(part.world, now, part.rules, counts, np.inf)
+    assert (repaired, now.count[moves.MOVES]) == (
+        (False, k) if k > annealing.FEW else (True, 2 * k)
+    )
 
 
 @pytest.mark.parametrize("asked", [{"l": 4}, {"t": 0.15}])
