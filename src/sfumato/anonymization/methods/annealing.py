@@ -506,9 +506,8 @@ def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
 def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
     """Close or fill up every changed class that fails; whether all was put right.
 
-    Of large classes, one that was there before may fail another rule than k, and no more: where a
-    new one does, or a second, hundreds of rows would move from class to class, and hardly ever come
-    to rest.
+    Where groups are large, one class may fail another rule than k, unless it is new and has many
+    rows: else hundreds would move from class to class, and hardly ever come to rest.
     """
     classes, changed, at, most = now.classes, now.changed, 0, max(CLEARED, 2 * rules.k)
     failed = 0
@@ -521,7 +520,7 @@ def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
             close_class(now, group)
         elif not _holds(world, now, group, rules, counts):
             if classes[group, SIZE] >= rules.k > FEW:
-                failed += 1 if changed[at - 1, 1] else 2
+                failed += 1 if changed[at - 1, 1] or classes[group, SIZE] <= LARGE else 2
             if now.change[0] > limit or failed > 1:
                 return False
             if classes[group, SIZE] < rules.k and _fill_up(world, now, group, rules.k):
