@@ -488,9 +488,12 @@ def each(
         futures = [submitted(pool, function, item) for item in items]
         try:
             return [future.result() for future in futures]
-        except BaseException:
+        except BaseException as error:
             for future in futures:
                 future.cancel()
+            told = _at_work.get()
+            if told is not None and not isinstance(error, Exception):
+                told.cancel()  # whoever interrupts would wait for all that has begun
             raise
 
 

@@ -474,6 +474,29 @@ def test_where_values_count_the_search_begins_at_the_better_of_two_starts(
         assert found.details["loss_after"] * 3 * 400 <= min(lost) + 1e-9
 
 
+@pytest.mark.parametrize(("share", "first"), [(0.0, "iterated"), (best.SOON, "mondrian")])
+def test_where_there_is_time_enough_mondrian_comes_before_an_iteration(share, first, monkeypatch):
+    monkeypatch.setattr(best, "SOON", share)
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6)
+    names = [name for name, _ in best._groupings(problem, blocks, "certainty", 0)]
+    assert names[0] == first
+    assert names.count("mondrian") == 1
+
+
+def test_a_descent_that_is_not_done_in_time_is_no_start_beside_another(monkeypatch):
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6, seconds=None)
+    monkeypatch.setattr(best, "SHARED", 1)
+    monkeypatch.setattr(lattice, "WORK", 0)  # asks after every node
+
+    def tell(doing, share):
+        if doing.startswith("descending"):
+            problem.budget.end()
+
+    problem.budget.on_progress = tell
+    names = [name for name, _ in best._groupings(problem, blocks, "certainty", 0)]
+    assert names == ["mondrian"]
+
+
 def test_where_every_column_has_a_tree_nothing_is_clustered():
     table = small_table(np.random.default_rng(5), 100)
     asked = {"qi": list(TREES), "k": 4, "method": "best", "hierarchies": TREES}

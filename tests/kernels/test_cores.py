@@ -77,6 +77,25 @@ def test_an_error_in_a_thread_reaches_the_caller_and_ends_the_rest(kind):
     assert not [t for t in threading.enumerate() if t.name.startswith("sfumato-work")]
 
 
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_what_has_begun_when_somebody_interrupts_is_told_to_stop(kind):
+    budget, begun, stopped = Budget(), threading.Event(), []
+
+    def works(item: int) -> None:
+        if item == 0:
+            begun.wait()
+            raise kind("in a thread")
+        begun.set()
+        end = time.monotonic() + 0.5
+        while not budget.spent() and time.monotonic() < end:
+            time.sleep(0.001)
+        stopped.append(budget.stopped_by)
+
+    with budget.at_work(), pytest.raises(kind):
+        each(works, range(2), MANY, 2)
+    assert stopped == [None if kind is ValueError else "cancelled"]
+
+
 def test_a_compiled_loop_that_fails_in_a_thread_reaches_the_caller():
     def loop(item: int) -> int:
         return 1 // item

@@ -107,9 +107,10 @@ REMEMBERING = 1e-7
 PLACING = (1.2e-8, 2.2e-8)
 """Seconds, about, to see what an entry that is left over would lose on a column of a class; where
 classes are compared with all rows."""
-CUTTING = (1e-6, 1e-5)
+CUTTING, SOON = (1e-6, 1e-5), 0.02
 """Seconds a row that must be left for Mondrian, which takes less, where there is a start; and where
-all columns have trees, in which it seldom loses least."""
+all columns have trees, in which it seldom loses least. And the share of the time left that it may
+take before all others: of many combinations an iteration may not come far."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
@@ -496,7 +497,7 @@ def _groupings(
     Where there is a time limit those are of iterated global recoding, and the lattice is only
     descended where there seems to be time for that. Where time is over before that has ended, or
     before rows that are left over were placed, Mondrian still follows: it is quick, and loses less
-    than what was begun.
+    than what was begun. Where it is quick beside the time there is, it comes first.
     """
     plain, budget = replace(problem, options={}), problem.budget
 
@@ -518,27 +519,30 @@ def _groupings(
     slow, large = 0.0, len(blocks.order) >= SHARED
     crowded, limited = problem.rules.k > FEW, budget.seconds is not None
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
+    cut = large or (limited and CUTTING[0] * problem.rows < SOON * budget.remaining)
+    if cut:
+        yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
         for name, covered, taken in _iterated(plain, blocks, loss, crowded):
             slow = slow or taken
             yield from leaving(name, covered)
-            if compares(problem.rules) and limited:  # where placing takes longest
+            if compares(problem.rules) and limited and not cut:  # where placing takes longest
+                cut = True
                 yield "mondrian", _cut(plain, blocks)
             yield from everybody(name, covered)
-    if large or (slow and limited):
-        hurried = found and budget.remaining < CUTTING[trees] * problem.rows
-        if not (hurried or (slow and compares(problem.rules))):
+    if slow and limited and not cut:
+        cut = True
+        if not found or budget.remaining >= CUTTING[trees] * problem.rows:
             yield "mondrian", _cut(plain, blocks)
-        if budget.remaining < DESCENDING[crowded] * slow or budget.spent():
-            return
+    if (cut and budget.spent()) or (limited and budget.remaining < DESCENDING[crowded] * slow):
+        return
     brief = replace(plain, budget=budget.part(STARTING))
-    covered = covering_groups(brief, blocks)
+    covered = covering_groups(brief, blocks, needed=not cut)
     good = brief.budget.stopped_by is None
-    if good or not slow:
+    if good or not cut:
         yield from leaving("lattice", covered)
         yield from everybody("lattice", covered)
-    done = large or (slow and limited) or (good and "lattice" in found and budget.spent())
-    if not done:
+    if not (cut or (good and "lattice" in found and budget.spent())):
         yield "mondrian", _cut(plain, blocks)
     if not (trees or CLUSTERED < len(blocks.order) <= EXACT or budget.spent()):
         budget.progress("clustering")

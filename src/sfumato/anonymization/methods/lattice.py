@@ -92,8 +92,11 @@ def solve(problem: Problem) -> Solution:
     return grouped(problem, groups, stopped_by=problem.budget.stopped_by)
 
 
-def covering_groups(problem: Problem, blocks: Blocks) -> Array:
-    """Group of every entry that finds company in the end, -1 of the others."""
+def covering_groups(problem: Problem, blocks: Blocks, *, needed: bool = True) -> Array:
+    """Group of every entry that finds company in the end, -1 of the others.
+
+    Where it is not `needed`, what is unfinished when the time is over stays so.
+    """
     visits = _Visits.of(problem, blocks)
     nodes, limits, once = visits.nodes, visits.limits, visits.once
     uncovered, group, blind = blocks.order.copy(), 0, 0
@@ -111,6 +114,8 @@ def covering_groups(problem: Problem, blocks: Blocks) -> Array:
             problem.budget.progress("descending the lattice", (end - len(turn)) / len(nodes))
             some = turn[: 1 + WORK // len(uncovered)]
             if problem.budget.spent():
+                if not needed:
+                    return visits.groups
                 rest = np.append(turn, np.arange(end, len(nodes)))
                 some = rest[np.unique(np.linspace(0, len(rest) - 1, HURRIED).astype(np.int64))]
             group, uncovered = visits.made(uncovered, some, before, group)
