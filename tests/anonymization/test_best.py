@@ -18,7 +18,7 @@ import sfumato as sf
 from sfumato.anonymization.methods import annealing, best, iterated, lattice, moves
 from sfumato.anonymization.methods.best import solve
 from sfumato.anonymization.methods.iterated import Iteration
-from sfumato.anonymization.methods.moves import Search
+from sfumato.anonymization.methods.moves import Ground, Search
 from sfumato.anonymization.methods.pricing import (
     END,
     begin,
@@ -478,7 +478,9 @@ def test_where_values_count_the_search_begins_at_the_better_of_two_starts(
 def test_where_there_is_time_enough_mondrian_comes_before_an_iteration(share, first, monkeypatch):
     monkeypatch.setattr(best, "SOON", share)
     problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6)
-    names = [name for name, _ in best._groupings(problem, blocks, "certainty", 0)]
+    names = [
+        name for name, _ in best._groupings(problem, blocks, Ground.of(problem), "certainty", 0)
+    ]
     assert names[0] == first
     assert names.count("mondrian") == 1
 
@@ -493,7 +495,9 @@ def test_a_descent_that_is_not_done_in_time_is_no_start_beside_another(monkeypat
             problem.budget.end()
 
     problem.budget.on_progress = tell
-    names = [name for name, _ in best._groupings(problem, blocks, "certainty", 0)]
+    names = [
+        name for name, _ in best._groupings(problem, blocks, Ground.of(problem), "certainty", 0)
+    ]
     assert names == ["mondrian"]
 
 

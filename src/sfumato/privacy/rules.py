@@ -134,7 +134,7 @@ def minimum_rows(models: Sequence[Model]) -> int:
 
 def compares(rules: Rules) -> bool:
     """Whether rules compare groups with the distribution of all rows."""
-    return bool(np.isin(rules.kinds, COMPARED).any())
+    return not set(COMPARED).isdisjoint(rules.kinds.tolist())
 
 
 def compile_rules(

@@ -49,7 +49,7 @@ from sfumato.anonymization.methods.lattice import (
     placed,
 )
 from sfumato.anonymization.methods.mondrian import cut_groups
-from sfumato.anonymization.methods.moves import Search
+from sfumato.anonymization.methods.moves import Ground, Search
 from sfumato.anonymization.methods.pricing import PRICE, prices_of, total_loss
 from sfumato.anonymization.problem import (
     Blocks,
@@ -202,8 +202,10 @@ def _leaving(problem: Problem) -> int:
     most, rules = most_left_out(problem), problem.rules
     if not most or problem.people is not None or problem.person is not None:
         return 0
+    if not compares(rules):
+        return most
     own = recounted(rules, rows_of_values(sensitive_of(problem), problem.counts, rules))
-    return 0 if compares(rules) and not np.allclose(own.reference, rules.reference) else most
+    return most if np.allclose(own.reference, rules.reference) else 0
 
 
 def _improved(
@@ -226,8 +228,7 @@ def _improved(
         start, after = names[which], lost / _cells(problem)
         pace = (problem.budget.elapsed - begun) / (passes * runs)
         rounds += 1
-    if search.left_out:
-        _release_more(search)
+    if search.left_out and search is not starts[start][1] and _release_more(search):
         after = search.loss() / _cells(problem)
     details = {
         "start": start,
@@ -423,10 +424,10 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
     Those *without outliers* leave rows out, and lose them whole.
     """
     found: dict[str, tuple[float, Search]] = {}
-    search, most = None, _leaving(problem)
-    for name, groups in _groupings(problem, blocks, loss, most):
+    search, most, ground = None, _leaving(problem), Ground.of(problem, loss)
+    for name, groups in _groupings(problem, blocks, ground, loss, most):
         if search is None:
-            search = Search(problem, blocks, groups, loss, most)
+            search = Search(problem, blocks, groups, ground, most)
         else:
             search = search.begun_at(groups)
         if not search.left_out or (_made_to_hold(search) and search.left_out <= search.most):
@@ -470,8 +471,8 @@ def _compared(search: Search) -> Rules:
     return recounted(rules, rows_of_values(values, search.rows[kept], rules))
 
 
-def _release_more(search: Search) -> None:
-    """Let what is left out of a block be a group where it may: that loses no more."""
+def _release_more(search: Search) -> bool:
+    """Let what is left out of a block be a group if it may, which loses no more; whether any is."""
     before, out, rules = search.groups, np.flatnonzero(search.groups < 0), search.problem.rules
     entries, blocks = search.entry[out], search.blocks
     block = np.zeros(len(search.table), np.int64)
@@ -479,18 +480,20 @@ def _release_more(search: Search) -> None:
     own, values = block[entries], search.sensitive
     good = groups_hold(own, blocks.count, search.rows[out], values[entries], rules)
     if not good.any():
-        return
+        return False
     many = int(before.max(initial=-1)) + 1
     search.groups = before.copy()
     search.groups[out] = np.where(good[own], many + own, -1)
     given = (many + blocks.count, search.rows, values[search.entry], _compared(search))
     good = groups_hold(search.groups, *given)
-    if not good[search.groups[search.groups >= 0]].all():
-        search.groups = before
+    if good[search.groups[search.groups >= 0]].all():
+        return True
+    search.groups = before
+    return False
 
 
 def _groupings(
-    problem: Problem, blocks: Blocks, loss: str, most: int
+    problem: Problem, blocks: Blocks, ground: Ground, loss: str, most: int
 ) -> Iterator[tuple[str, Array]]:
     """The starts, first those that lose least for the time they take.
 
@@ -523,7 +526,7 @@ def _groupings(
     if cut:
         yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
-        for name, covered, taken in _iterated(plain, blocks, loss, crowded):
+        for name, covered, taken in _iterated(plain, blocks, ground, crowded):
             slow = slow or taken
             yield from leaving(name, covered)
             if compares(problem.rules) and limited and not cut:  # where placing takes longest
@@ -550,7 +553,7 @@ def _groupings(
 
 
 def _iterated(
-    problem: Problem, blocks: Blocks, loss: str, crowded: bool
+    problem: Problem, blocks: Blocks, ground: Ground, crowded: bool
 ) -> Iterator[tuple[str, Array, float]]:
     """Groups of iterations, and how long the first took.
 
@@ -559,11 +562,10 @@ def _iterated(
     classes are compared with all rows, a brief look at the lattice comes first. Without a limit,
     the finest, and where groups are large the best of several coarse ones.
     """
-    iteration, budget, cells = Iteration(problem, blocks), problem.budget, _cells(problem)
-    random, table = np.random.default_rng(problem.seed), positions_of(problem)
-    prices, compared = prices_of(problem, loss), compares(problem.rules)
-    share = ITERATING[compared]
-    best, first, chosen = math.inf, 0.0, np.ones(len(problem.qi))
+    iteration, budget = Iteration(problem, blocks, ground[:2]), problem.budget
+    random, compared = np.random.default_rng(problem.seed), compares(problem.rules)
+    share, first, chosen = ITERATING[compared], 0.0, np.ones(len(problem.qi))
+    answer, best = None, math.nan
     limited = budget.seconds is not None
     coarse = max(-(-problem.rows // COARSE[not limited]), 1)
     ways = WAYS if crowded or limited else 0
@@ -579,22 +581,29 @@ def _iterated(
         fine = way == second or (way < 2 and compared and limited)
         least = 1 if fine else coarse
         groups = iteration.groups(least, share * budget.remaining, charges, monotone=brief)
-        kept = np.flatnonzero(groups >= 0)
-        given = (table, kept, problem.counts[kept], groups[kept])
-        lost = total_loss(*prices, *given, int(groups.max(initial=-1)) + 1) / cells
-        lost += 1 - problem.counts[kept].sum() / problem.rows
-        if lost < best:
-            best, answer, chosen = lost, groups, charges
         first = first or budget.elapsed - before
         if not limited and not way:
             yield "iterated", groups, first
-            best = math.inf
+        elif answer is None:
+            answer = groups
+        else:
+            best = _lost(problem, ground, answer) if math.isnan(best) else best
+            if (lost := _lost(problem, ground, groups)) < best:
+                best, answer, chosen = lost, groups, charges
         if limited:
             searching = SEARCHED[compared] * _beginning(problem, problem.rows)
             if budget.remaining < MORE * first or (way and budget.remaining > searching):
                 break
-    if limited or ways:
+    if answer is not None:
         yield ("iterated" if limited else "coarse"), answer, first
+
+
+def _lost(problem: Problem, ground: Ground, groups: Array) -> float:
+    """What groups of entries lose; those in none lose all that matters."""
+    kept, counts = np.flatnonzero(groups >= 0), problem.counts
+    given = (ground.table, kept, counts[kept], groups[kept], int(groups.max(initial=-1)) + 1)
+    lost = float(total_loss(*ground.prices, *given)) / _cells(problem)
+    return lost + 1 - int(counts[kept].sum()) / problem.rows
 
 
 def _nodes(problem: Problem) -> int:

@@ -54,15 +54,17 @@ entries looked at; and ways upwards that were tried for this step."""
 
 
 class Iteration:
-    """Groups of a problem's entries, made in steps."""
+    """Groups of a problem's entries, made in steps; what is known of them need not be looked up."""
 
-    def __init__(self, problem: Problem, blocks: Blocks) -> None:
+    def __init__(
+        self, problem: Problem, blocks: Blocks, known: tuple[Array, Array] | None = None
+    ) -> None:
         levels, prices = levels_of(problem, MOST_NODES)
         self.problem, self.order = problem, blocks.order
         self.heights = np.array([len(column) for column in levels])
         self.sizes = np.array([len(column[0]) for column in levels])
         random = np.random.default_rng(problem.seed)
-        self.lattice = lattice_of(problem, blocks, levels, prices, random)
+        self.lattice = lattice_of(problem, blocks, levels, prices, random, known)
         rules = problem.rules
         self.monotone = bool((rules.kinds == DISTINCT).all())
         plain = self.monotone and rules.mapped < 0 and not rules.extras.any()

@@ -26,7 +26,7 @@ from sfumato.anonymization.methods.mondrian import (
     cut_groups,
     runs_of_blocks,
 )
-from sfumato.anonymization.methods.moves import Search
+from sfumato.anonymization.methods.moves import Ground, Search
 from sfumato.anonymization.methods.pricing import (
     END,
     begin,
@@ -88,7 +88,7 @@ def solve(problem: Problem) -> Solution:
     if not cut or stopped:
         return grouped(problem, groups, stopped_by=stopped, details={"parts": cut} if cut else {})
     problem.budget.progress("repairing borders")
-    search = Search(problem, blocks, groups, loss)
+    search = Search(problem, blocks, groups, Ground.of(problem, loss))
     improve(search, problem.seed, passes=1)
     return search.solution(details={"parts": cut}, stopped_by=problem.budget.stopped_by)
 

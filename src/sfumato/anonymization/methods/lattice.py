@@ -200,16 +200,18 @@ def lattice_of(
     levels: list[list[Array]],
     prices: list[list[Array]],
     random: np.random.Generator,
+    known: tuple[Array, Array] | None = None,
 ) -> Lattice:
-    """What entries look like on each of these levels."""
+    """What entries look like on each of these levels; their positions and values may be known."""
+    table, sensitive = known or (positions_of(problem), sensitive_of(problem))
     marks, starts = _marks(levels, random)
     base = np.zeros(problem.entries.entries, dtype=np.uint64)
     names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
     base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
     return Lattice(
-        positions_of(problem),
+        table,
         problem.counts,
-        sensitive_of(problem),
+        sensitive,
         base,
         starts,
         marks,

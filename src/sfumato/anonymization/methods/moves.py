@@ -26,6 +26,7 @@ from sfumato.anonymization.methods.pricing import (
     SLOT,
     TREE,
     WORD,
+    Prices,
     begin,
     covers,
     group_loss,
@@ -52,6 +53,7 @@ from sfumato.kernels.compiling import bare
 __all__ = [
     "LEAST",
     "Company",
+    "Ground",
     "Search",
     "State",
     "World",
@@ -92,6 +94,19 @@ LARGE = 64
 """Classes of more pieces keep showing what they did when one leaves: nobody looks through them."""
 
 
+class Ground(NamedTuple):
+    """What all groupings of a problem's entries share: positions, sensitive values and prices."""
+
+    table: Array
+    sensitive: Array
+    prices: Prices
+
+    @classmethod
+    def of(cls, problem: Problem, loss: str = "certainty") -> Ground:
+        """For what a group loses see `prices_of`."""
+        return cls(positions_of(problem), sensitive_of(problem), prices_of(problem, loss))
+
+
 class Search:
     """A grouping that can be improved, part by part (see `annealing.improve`).
 
@@ -105,8 +120,8 @@ class Search:
         Entries that may be grouped.
     groups
         Group of each entry to start from; -1 outside of the blocks, and of those left out.
-    loss
-        What a group loses; see `prices_of`.
+    ground
+        What is known of the entries, and what a group loses.
     most
         Rows of the blocks that may be left out; each of them loses all that matters.
     """
@@ -116,14 +131,12 @@ class Search:
         problem: Problem,
         blocks: Blocks,
         groups: Array,
-        loss: str = "certainty",
+        ground: Ground | None = None,
         most: int = 0,
     ) -> None:
         self.problem = problem
         self.blocks = blocks
-        self.table = positions_of(problem)
-        self.sensitive = sensitive_of(problem)
-        self.prices = prices_of(problem, loss)
+        self.table, self.sensitive, self.prices = ground or Ground.of(problem)
         self.nearby: dict[Any, Array] = {}  # who is near whom, as it was last looked for
         self.most = most
         self.everything = float(sum(problem.weight(name) for name in problem.qi))
@@ -153,10 +166,12 @@ class Search:
 
     def loss(self) -> float:
         """What all rows of the blocks lose together, over all columns."""
-        many, kept = int(self.groups.max(initial=-1)) + 1, np.flatnonzero(self.groups >= 0)
-        pieces = (part[kept] for part in (self.entry, self.rows, self.groups))
+        pieces, many = (self.entry, self.rows, self.groups), int(self.groups.max(initial=-1)) + 1
+        if out := self.left_out:
+            kept = np.flatnonzero(self.groups >= 0)
+            pieces = self.entry[kept], self.rows[kept], self.groups[kept]
         lost = float(total_loss(*self.prices, self.table, *pieces, many))
-        return lost + self.left_out * self.everything
+        return lost + out * self.everything
 
     def solution(self, **facts: Any) -> Solution:
         """The grouping as it is now; what is in no group is suppressed."""

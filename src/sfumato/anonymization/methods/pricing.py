@@ -22,6 +22,7 @@ from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare, compiled
 
 __all__ = [
+    "Prices",
     "begin",
     "covers",
     "entries_that_fit",
