@@ -122,10 +122,7 @@ class Iteration:
     def _begun(self) -> _Way:
         many, axes, lattice = len(self.order), len(self.heights), self.lattice
         nodes, begins = math.prod(self.heights.tolist()), np.cumsum(self.sizes) - self.sizes
-        weights, table = lattice.weights[self.order], lattice.table[self.order]
-        held = np.zeros(int(self.sizes.sum()))
-        for axis, (begin, size) in enumerate(zip(begins, self.sizes, strict=True)):
-            held[begin : begin + size] = np.bincount(table[:, axis], weights, size)
+        weights, held = lattice.weights[self.order], np.zeros(int(self.sizes.sum()))
         levels = np.indices(self.heights.tolist(), np.uint8).reshape(axes, -1).T
         strides = np.append(np.cumprod(self.heights[:0:-1])[::-1], 1)
         half = int(np.argmin(np.maximum(nodes // strides, strides)))
@@ -235,6 +232,15 @@ class _Way(NamedTuple):
     name: Array
     number: Array
     slots: Array
+
+
+@bare
+def _count_values(lattice, way):  # type: ignore[no-untyped-def]
+    """Count the rows that have each value, before any of them goes."""
+    table, held, begins, order = lattice.table, way.held, way.begins, way.order
+    for i in range(way.state[MANY]):
+        for axis in range(table.shape[1]):
+            held[begins[axis] + table[order[i], axis]] += way.weights[i]
 
 
 @bare
@@ -480,6 +486,8 @@ def _iterate(lattice, way, rules, least, monotone, paths, work, groups):  # type
     """
     state, flags, path = way.state, way.flags, way.path
     work += state[LOOKED]
+    if not state[STAMP]:
+        _count_values(lattice, way)
     while state[LOOKED] < work:
         if state[ROWS] < rules.k:
             return True

@@ -187,7 +187,7 @@ def levels_of(problem: Problem, most: int) -> tuple[list[list[Array]], list[list
         [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
         for name, column in zip(problem.qi, levels, strict=True)
     ]
-    kept = _spread([[float(p.mean()) for p in column] for column in prices], most)
+    kept = _spread([[float(p.sum()) / max(len(p), 1) for p in column] for column in prices], most)
     for column, chosen in enumerate(kept):
         levels[column] = [levels[column][level] for level in chosen]
         prices[column] = [prices[column][level] for level in chosen]
