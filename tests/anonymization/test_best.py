@@ -596,6 +596,28 @@ def test_an_iteration_that_has_no_time_takes_fewer_steps_and_loses_more():
     assert losses[math.inf] < losses[0.0]
 
 
+@pytest.mark.parametrize("pace", [1e-9, 1e-3])
+def test_an_iteration_asks_for_the_time_as_often_as_its_own_pace_demands(pace, monkeypatch):
+    """A busy machine, or a slow one, is asked after fewer entries."""
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6)
+    clock, asked, iterate = [0.0], [], iterated._iterate
+
+    def timed(lattice, way, rules, least, monotone, paths, work, groups):
+        before = int(way.state[iterated.LOOKED])
+        asked.append((clock[0], before, int(way.state[iterated.MANY]), work))
+        ended = iterate(lattice, way, rules, least, monotone, paths, work, groups)
+        clock[0] += pace * (int(way.state[iterated.LOOKED]) - before)
+        return ended
+
+    monkeypatch.setattr(Clock, "now", staticmethod(lambda: clock[0]))
+    monkeypatch.setattr(iterated, "_iterate", timed)
+    Iteration(problem, blocks).groups(1, 100.0, np.ones(3))
+    assert asked[0][3] == iterated.FIRST_LOOKS * asked[0][2]
+    for now, _, left, work in asked[1:]:
+        rest = (100.0 - now) / pace / iterated.LOOKS
+        assert work == pytest.approx(min(iterated.WORK, max(rest, 16 * left)), abs=1)
+
+
 def test_an_iteration_ends_when_it_is_cancelled(monkeypatch):
     problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6)
     monkeypatch.setattr(iterated, "WORK", 1)

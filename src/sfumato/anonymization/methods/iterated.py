@@ -35,9 +35,9 @@ BITS = 64
 """Sensitive values up to which it is a bit each which of them a class holds."""
 TIED = 1e-7
 """Nodes that lose the same differ by less than this: the one with the lower number is chosen."""
-WORK, LOOKS, PACE = 1 << 23, 4, 7e-9
+WORK, LOOKS, FIRST_LOOKS = 1 << 23, 4, 16
 """Entries looked at before somebody asks how much time is left, at most; how often that is asked,
-about; and seconds that an entry takes."""
+about; and nodes looked at before it is known how long an entry takes."""
 HURRIES, LEAST_STEPS, LATE = ((0.2, 16), (0.08, 4), (0.03, 1)), 16, 0.02
 """When less than such a share of the time is left, so many ways upwards are tried for a step; and
 steps of the rest of an iteration that has to hurry, about. It ends even so if it is later than by
@@ -105,13 +105,16 @@ class Iteration:
         monotone = monotone or self.monotone
         whole = problem.budget.unhurried()  # when time is over, the rest is released in a hurry
         while True:
-            left, rest = int(way.state[MANY]), start + seconds - Clock.now()
+            left, rest = int(way.state[MANY]), start + seconds - (now := Clock.now())
+            # as long as entries took here so far, whatever else is going on on this machine
+            pace = (now - start) / max(int(way.state[LOOKED]), 1)
+            entries = rest / pace if pace else 0.0
             for share, most in HURRIES if seconds < math.inf else ():
                 if rest < share * seconds:
-                    step = most * (left + 1) * PACE
-                    paths, steps = most, max(rest / step, LEAST_STEPS)
+                    paths, steps = most, max(entries / (most * (left + 1)), LEAST_STEPS)
                     least = max(least, math.ceil(int(way.state[ROWS]) / steps))
-            work = int(min(WORK, max(rest / LOOKS / PACE, 16 * left)))
+            known = entries / LOOKS if way.state[LOOKED] else 0.0
+            work = int(min(WORK, max(known, FIRST_LOOKS * left)))
             if _iterate(lattice, way, rules, least, monotone, paths, work, groups):
                 break
             problem.budget.progress("recoding what is left", 1 - int(way.state[ROWS]) / rows)
