@@ -34,8 +34,11 @@ from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import allowed_blocks
 from sfumato.anonymization.request import Request
 from sfumato.columns.persons import Persons
+from sfumato.engines import statements as sql
+from sfumato.engines.duckdb import _Session
 from sfumato.engines.encoding import _Dictionaries
 from sfumato.engines.foreign import FOREIGN, write_foreign
+from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import column_of
 from sfumato.engines.recoding import InOrder
 from sfumato.engines.sql_engine import SQLEngine
@@ -49,7 +52,6 @@ from sfumato.errors import (
     SourceError,
 )
 from sfumato.quasi.lattice import levelwise
-from sfumato.quasi.sampling import coded_rows
 from sfumato.relational import joined_attack
 from sfumato.utility import compare
 
@@ -371,6 +373,53 @@ def test_nor_with_labels_that_list_many_texts(tmp_path: Path, ending: str) -> No
     )
     assert code in ENDINGS, told
     assert grown <= TOLERATED * 256
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a release of 70,000 rows whose cells list about 1,000 texts each, as CSV."""
+    folder = tmp_path_factory.mktemp("listed")
+    rows = names(70_000, 70_000)
+    rows = rows.append_column("age", pa.array(np.arange(70_000) % 70))
+    asked: dict[str, Any] = {"qi": ["name", "age"], "k": 5, "method": "lattice"}
+    place = folder / "release.csv"
+    sf.anonymize(rows, **asked, rows_are_people=True, output=place)
+    return place
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["scan", "measure", "key", "keys", "verify", "risk", "report"])
+def test_nor_of_a_file_with_such_labels(listed: Path, verb: str) -> None:
+    more = {"risk": ["--qi", "name,age"], "report": ["--qi", "name,age", "-o", "page.html"]}
+    asked = [verb, str(listed), *more.get(verb, [])]
+    code, grown, told = growth(listed.parent, asked, 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
+def test_rows_too_long_for_a_statement_are_sampled_and_counted_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, columns = tmp_path / "people.parquet", ("name", "town")
+    pq.write_table(names(5_000, 300), place)
+    near = sf.table(place, engine="memory")
+    with sf.table(place, engine="duckdb", budget=sf.Budget(memory=256 << 20)) as opened:
+        asked, executed = list[str](), _Session.execute
+
+        def too_long(session: Any, statement: Any, declared: Any) -> pa.Table:
+            asked.append(sql.text(statement, sql.Dialect("duckdb")))
+            if "wanted" in asked[-1] or "GROUP BY" in asked[-1]:
+                raise EngineMemoryError("no room", remedy="Allow more.")
+            return executed(session, statement, declared)
+
+        monkeypatch.setattr(_Session, "execute", too_long)
+        for rows in (0, 700, 5_000, 6_000):
+            found = opened.sample(rows, columns, seed=3)
+            assert found.equals(near.sample(rows, columns, seed=3))
+        asked.clear()
+        limit = sf.Budget(memory=256 << 20)
+        assert opened.class_sizes(columns, limit) == near.class_sizes(columns)
+        assert not any("HASH" in statement for statement in asked)
 
 
 @pytest.mark.slow
@@ -813,7 +862,7 @@ def test_columns_are_numbered_where_their_values_fit() -> None:
         numbers = np.random.default_rng(4).permutation(rows) % many
         for cells in (pa.array(numbers), pa.array(numbers).cast(pa.decimal128(21, 2))):
             with sf.table(pa.table({"number": cells}), engine="duckdb") as opened:
-                assert (coded_rows(opened, limit) is not None) == fit
+                assert (coded_rows(opened.engine, opened.columns, limit) is not None) == fit
                 fit = False  # decimals are numbered as texts are, and take more
 
 
@@ -1093,12 +1142,15 @@ def test_narrow_columns_are_searched_as_codes_where_combinations_do_not_fit() ->
     plain = sf.table(rows, engine="memory").codes(None)
     scarce = sf.Budget(memory=700_000)
     for apart in (False, True):
-        codes = coded_rows(opened, scarce, apart=apart)
+        codes = coded_rows(opened.engine, opened.columns, scarce, apart=apart)
         assert codes is not None
         assert (codes.entries, codes.cardinalities) == (2_000, plain.cardinalities)
         assert all(map(np.array_equal, codes.arrays, plain.arrays))
-        assert coded_rows(opened, sf.Budget(memory=300_000), apart=apart) is None
-    assert coded_rows(opened, sf.Budget()) is None
+        assert (
+            coded_rows(opened.engine, opened.columns, sf.Budget(memory=300_000), apart=apart)
+            is None
+        )
+    assert coded_rows(opened.engine, opened.columns, sf.Budget()) is None
     asked: dict[str, Any] = {"budget": scarce}
     few = sf.table(rows, engine="duckdb", columns=[f"c{at}" for at in range(30)])
     assert sf.minimum_key(few, **asked).columns == sf.minimum_key(rows).columns

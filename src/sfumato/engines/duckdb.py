@@ -241,9 +241,11 @@ class _Session(Session):
 
     def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
         """The answer to a statement."""
-        with self._database.guarded():
-            found = self._database.opened().sql(sql.text(statement, _DIALECT)).to_arrow_table()
-        self._database.give_back()
+        try:
+            with self._database.guarded():
+                found = self._database.opened().sql(sql.text(statement, _DIALECT)).to_arrow_table()
+        finally:
+            self._database.give_back()
         return as_declared(found, columns)
 
     def stream(

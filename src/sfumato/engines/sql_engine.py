@@ -25,6 +25,7 @@ from sfumato.budget import Budget
 from sfumato.engines import statements as sql
 from sfumato.engines.connection import Connection, Session, interrupting, temporary_name
 from sfumato.engines.encoding import as_arrow, codes_of_table, encode_batches
+from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     CELL_BYTES,
@@ -73,7 +74,7 @@ from sfumato.engines.recoding import (
 from sfumato.engines.spool import PrivateFolder, give_back
 from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
 from sfumato.errors import EngineError, EngineMemoryError, TooManyClassesError, spell
-from sfumato.kernels import group_sums, representatives
+from sfumato.kernels import group_sums, representatives, size_histogram
 from sfumato.wording import counted
 
 __all__ = ["SQLEngine"]
@@ -228,12 +229,18 @@ class SQLEngine:
         cells = (max(CELL_BYTES, TEXT_COPIES * long.get(name, 0)) for name in columns)
         return CELL_BYTES + int(sum(cells))
 
+    def fitting(self, rows: int, columns: Sequence[str], budget: Budget | None) -> int:
+        """So many rows to look at, or fewer where they are long and memory is limited."""
+        if budget is None or budget.memory is None:
+            return rows
+        return min(rows, max(2, budget.memory // (4 * self.combination_bytes(columns))))
+
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
         """Histogram of class sizes, by two group-bys.
 
-        Groups of many columns can be too wide even for a database that spills; where it can hash
-        them, they are then counted in parts, each reading all rows and keeping the classes with
-        a certain remainder of their hash.
+        Groups of many columns can be too wide even for a database that spills. They are then
+        counted here if their codes fit; else, where it can hash them, in parts, each reading all
+        rows and keeping the classes with a certain remainder of their hash.
         """
         about = frozenset(columns)
         if about in self._sizes:
@@ -253,6 +260,12 @@ class SQLEngine:
             except EngineMemoryError:
                 if parts == attempts[-1]:
                     raise
+                if parts == 1 and len(columns) > 1 and budget is not None:
+                    codes = coded_rows(self, columns, budget)
+                    if codes is not None:
+                        own = size_histogram(codes.arrays, codes.cardinalities, entries=codes.rows)
+                        histogram = Counter(ClassSizes(*own).to_dict())
+                        break
         found = ClassSizes.of(histogram)
         if self.capabilities.stable:
             self._sizes[about] = found
@@ -541,9 +554,15 @@ class SQLEngine:
             CELLS=[sql.field(f"c{held.at(name)}") for name in names],
             NUMBERED=held.numbered(names),
         )
-        with self.connection.session() as session:
-            session.upload("wanted", pa.table({"position": np.sort(chosen).astype(np.int64)}))
-            return session.execute(statement, declared)
+        chosen = np.sort(chosen).astype(np.int64)
+        try:
+            with self.connection.session() as session:
+                session.upload("wanted", pa.table({"position": chosen}))
+                return session.execute(statement, declared)
+        except EngineMemoryError:
+            if self.source is None:
+                raise
+            return _rows_at(chosen, self.source.batches(names, _FEWEST), declared)
 
     def _nearly_all_below(self, rows: int) -> float | None:
         """A number below which a few more than so many of as many random numbers as rows lie.
@@ -1185,6 +1204,20 @@ def _shown(
     statement = sql.recoded(rows, (), drop, _kinds(schema, sorting) or None)
     with engine.asking("sorting", budget, writing=True) as session:
         return Staged(target, destination, lambda: target.fill(session, statement, schema, ()))
+
+
+def _rows_at(
+    chosen: npt.NDArray[np.int64], batches: Iterator[pa.RecordBatch], declared: Sequence[Column]
+) -> pa.Table:
+    """Rows at ascending positions, of texts too long for a statement to move thousands of them."""
+    found, start = [pa.schema([(one.name, one.type) for one in declared]).empty_table()], 0
+    for batch in batches:
+        own = slice(*np.searchsorted(chosen, (start, start + batch.num_rows)))
+        if own.start < own.stop:
+            some = pa.Table.from_batches([batch.take(pa.array(chosen[own] - start))])
+            found.append(as_declared(some, declared))
+        start += batch.num_rows
+    return pa.concat_tables(found)
 
 
 def _kinds(schema: pa.Schema, names: Sequence[str]) -> dict[str, Kind]:

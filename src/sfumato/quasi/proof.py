@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
+from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import ClassSizes, Codes, asks_sql
 from sfumato.errors import EngineMemoryError
 from sfumato.quasi.greedy import Goal, without_redundant
@@ -45,7 +46,6 @@ from sfumato.quasi.lattice import Set
 from sfumato.quasi.sampling import (
     PULLED_BYTES,
     all_combinations,
-    coded_rows,
     combination_bytes,
     sampled_rows,
 )
@@ -268,7 +268,7 @@ def held_here(opened: Table, budget: Budget, *, apart: bool = False) -> Codes | 
     """
     if not stay_there(opened, budget):
         return all_combinations(opened, budget)
-    return coded_rows(opened, budget, apart=apart)
+    return coded_rows(opened.engine, opened.columns, budget, apart=apart)
 
 
 class Asked:

@@ -15,7 +15,6 @@ over once where they fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.budget import Budget
-from sfumato.engines.encoding import codes_of_table, encode_batches
-from sfumato.engines.protocol import (
-    CELL_BYTES,
-    TEXT_COPIES,
-    VALUE_BYTES,
-    CodeArray,
-    Codes,
-    asks_sql,
-)
-from sfumato.engines.spool import PrivateFolder, give_back
+from sfumato.engines.encoding import codes_of_table
+from sfumato.engines.protocol import CELL_BYTES, Codes, asks_sql
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.tables import Table
@@ -40,7 +31,6 @@ from sfumato.wording import counted
 
 __all__ = [
     "all_combinations",
-    "coded_rows",
     "combination_bytes",
     "differing_columns",
     "log_sets",
@@ -242,80 +232,6 @@ def all_combinations(opened: Table, budget: Budget) -> Codes:
             f"{spell('sample', 20_000)}), choose fewer columns, or allow more memory (e.g. "
             f"{spell('memory', '4GB')}).",
         ) from error
-
-
-SEARCH_BYTES = 40
-"""What searches take for each row beside its codes, measured."""
-COPIED = 1.5
-"""How many times codes are held by searches that set rows aside which are told apart."""
-_NUMBERED = 8
-"""Bytes that numbering a column takes of each row, besides those of its values."""
-_JUDGED = 5_000
-"""Rows that tell how many values columns have."""
-
-
-def coded_rows(opened: Table, budget: Budget, *, apart: bool = False) -> Codes | None:
-    """All rows as codes where these fit, though not all columns can be numbered at once.
-
-    Columns are read some at a time, and their values forgotten. A search that looks at one column
-    after the other has them `apart`, on disk. None where there is no room, or no limit.
-    """
-    engine, able = opened.engine, opened.engine.capabilities
-    if budget.memory is None or able.coded or not asks_sql(engine) or engine.source is None:
-        return None
-    rows, least = opened.rows, 0 if apart else COPIED * opened.rows * len(opened.columns)
-    if not budget.holds(SEARCH_BYTES * rows + least):
-        return None
-    some = sampled_rows(opened, _JUDGED, 0)
-    letters = engine.text_bytes(opened.columns)
-    needed = {}
-    for name, many in zip(some.columns, some.cardinalities, strict=True):
-        value = VALUE_BYTES + TEXT_COPIES * letters.get(name, 0)
-        needed[name] = rows * (_NUMBERED + many / max(1, some.entries) * value)
-        if not budget.holds(needed[name]):  # a sample shows a larger share of the values
-            values_there = opened.class_sizes([name], budget).classes
-            needed[name] = rows * _NUMBERED + values_there * value
-    stored = _Stored() if apart else None
-    held, values = list[CodeArray](), list[pa.Array]()
-    waiting = list(opened.schema)
-    while waiting:
-        group = [waiting.pop(0)]
-        size = COPIED * sum(array.nbytes for array in held) + needed[group[0].name]
-        if not budget.holds(size):
-            return None
-        while waiting and budget.holds(size + needed[waiting[0].name]):
-            size += needed[waiting[0].name]
-            group.append(waiting.pop(0))
-        batches = engine.source.batches([column.name for column in group])
-        arrays, found, _ = encode_batches(
-            batches, group, rows=rows, budget=budget, where=opened.name
-        )
-        values += [pa.nulls(len(one)) for one in found]
-        (held.extend if stored is None else stored.add)(arrays)
-        del arrays, found
-        give_back()
-    if not budget.holds(SEARCH_BYTES * rows + COPIED * sum(array.nbytes for array in held)):
-        return None
-    return Codes(opened.columns, tuple(held) if stored is None else stored, tuple(values))
-
-
-class _Stored(Sequence[CodeArray]):
-    """Codes of columns on disk, read whenever they are asked for."""
-
-    def __init__(self) -> None:
-        self._folder = PrivateFolder()
-        self._types: list[np.dtype[Any]] = []
-
-    def add(self, arrays: Sequence[CodeArray]) -> None:
-        for array in arrays:
-            array.tofile(self._folder.path / str(len(self)))
-            self._types.append(array.dtype)
-
-    def __getitem__(self, at: Any) -> Any:
-        return np.fromfile(self._folder.path / str(range(len(self))[at]), self._types[at])
-
-    def __len__(self) -> int:
-        return len(self._types)
 
 
 def pulled(opened: Table, codes: Codes) -> tuple[str, ...]:

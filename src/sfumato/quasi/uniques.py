@@ -23,12 +23,13 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import PROGRAM_MEMORY, Budget, within_budget
+from sfumato.engines.numbering import SEARCH_BYTES
 from sfumato.engines.protocol import Codes
 from sfumato.errors import EngineMemoryError, ParameterError, spell
 from sfumato.quasi.greedy import histogram
 from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.proof import held_here
-from sfumato.quasi.sampling import SEARCH_BYTES, all_combinations
+from sfumato.quasi.sampling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted

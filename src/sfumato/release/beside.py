@@ -207,8 +207,11 @@ def beside(
 
 def _some(released: Table, columns: Sequence[str], budget: Budget | None) -> pa.Table:
     """Some rows; of those that are held as codes, long labels are held once."""
-    if not released.engine.capabilities.coded:
-        return released.sample(_looked_at(released, columns, budget), columns)
+    engine, rows = released.engine, _LOOKED_AT
+    if not engine.capabilities.coded:
+        if asks_sql(engine):
+            rows = engine.fitting(rows, columns, budget)
+        return released.sample(rows, columns)
     drawn = released.codes(columns, budget).drawn(_LOOKED_AT, 0)
     cells = {}
     for name, codes, values in zip(drawn.columns, drawn.arrays, drawn.values, strict=True):
@@ -217,14 +220,6 @@ def _some(released: Table, columns: Sequence[str], budget: Budget | None) -> pa.
         else:
             cells[name] = values.take(as_arrow(codes))
     return pa.table(cells)
-
-
-def _looked_at(released: Table, columns: Sequence[str], budget: Budget | None) -> int:
-    """How many rows are looked at: fewer where their texts are long and memory is limited."""
-    if budget is None or budget.memory is None or not asks_sql(released.engine):
-        return _LOOKED_AT
-    fit = budget.memory // (4 * released.engine.combination_bytes(columns))
-    return min(_LOOKED_AT, max(2, fit))
 
 
 @dataclass(frozen=True)
