@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import Codes, Engine
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import EngineError, ParameterError
+from sfumato.tables import Table
 from sfumato.tables.columnar import ArrowSource
 from zoo import odd_names, rows_of, zoo
 
@@ -280,3 +282,46 @@ def test_embedded_engines_write_the_same_bytes(tmp_path: Path) -> None:
             written_bytes.append(path.read_bytes())
             opened.close()
         assert written_bytes[0] == written_bytes[1]
+
+
+@pytest.mark.parametrize("parts", [None, 3])
+@pytest.mark.parametrize(("k", "shown"), [(20, "range"), (20, "bounds"), (4, "bounds")])
+def test_a_certificate_says_of_columns_what_the_release_says(
+    opened: Opener,
+    destination: str,
+    parts: int | None,
+    k: int,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Out of core, too, a quasi-identifier that nothing had to be blurred of is kept."""
+    monkeypatch.chdir(tmp_path)  # the certificate of a table is a file where we are
+    random, rows = np.random.default_rng(5), 900
+    people = pa.table(
+        {
+            "row": np.arange(rows),
+            "age": random.integers(20, 90, rows),
+            "zip": random.integers(0, 9_000, rows),
+            "sex": ["f"] * rows,
+            "died": [2001] * rows,
+            "town": random.choice(["Rome", "Oslo", "Bern"], rows),
+        }
+    )
+    release = sf.anonymize(
+        Table(opened(people)), qi=["age", "sex", "died"], k=k, parts=parts,
+        columns={"zip": {"round": 100}}, identifiers=["town"], numbers_as={"age": shown},
+        rows_are_people=True, output=destination,
+    )  # fmt: skip
+    (beside,) = tmp_path.glob("*.certificate.json")
+    told = json.loads(beside.read_text())["column_actions"]
+    done = release.column_actions
+    assert (done["sex"], done["died"], done["row"], done["town"]) == (
+        "kept", "kept", "kept", "dropped"
+    )  # fmt: skip
+    ends = shown == "bounds" and done["age"] != "kept"
+    gone = {"age", "town"} if ends else {"town"}
+    own = {name: "kept" if done[name] == "kept" else "recoded" for name in people.column_names}
+    made = {name: "recoded" for name in told if name not in people.column_names}
+    assert told == {**own, **made, **dict.fromkeys(gone, "left out")}
+    assert bool(made) == ends

@@ -73,6 +73,7 @@ def test_on_request_they_become_text(tmp_path: Path, engine: str) -> None:
         sf.table(table(), engine=engine), qi=["age"], k=2, output=out, spreadsheet_safe=True
     )
     assert release.formulas == 0
+    assert release.column_actions["said"] == "formulas made text"
     written = sf.table(out).to_arrow().column("said").to_pylist()
     assert written[: len(FORMULAS)] == [f"'{cell}" for cell in FORMULAS]
     assert written[len(FORMULAS) :] == ["-5", "+3.5e-2", "a=b", "''=x", "", "*", "[-5, 3)", None]

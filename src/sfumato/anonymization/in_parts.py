@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from sfumato.anonymization.actions import pseudonym_step
 from sfumato.anonymization.methods import mondrian
-from sfumato.anonymization.numbers_as import as_read, bound_names, type_of_bounds
+from sfumato.anonymization.numbers_as import WORDS, as_read, bound_names, type_of_bounds
 from sfumato.anonymization.parting import (
     Crowd,
     PartCosts,
@@ -821,10 +821,14 @@ class _Told:
         if self.inferred:
             details["inferred_hierarchies"] = dict(self.inferred)
         warned = dict.fromkeys(warning for one in told for warning in one["warnings"])
+        done = dict(costs.actions)
+        for name, how in self.request.shows.items():
+            if how == "bounds" and done[name] == "kept":  # parts write both ends in any case
+                done[name] = WORDS[how]
         return {
             "suppressed_rows": left,
             "suppressed_cells": costs.suppressed_cells,
-            "column_actions": all_actions(self.columns, self.request, costs.actions),
+            "column_actions": all_actions(self.columns, self.request, done),
             "utility": costs.utility,
             "details": details,
             "rows": costs.released,

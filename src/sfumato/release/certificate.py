@@ -62,8 +62,8 @@ FIELDS = {
     "rows": "counted on the released table",
     "suppressed_rows": "a number of rows; it tells nothing about what any of them holds",
     "suppressed_cells": "counted on the released table: stars can be seen there",
-    "column_actions": "which columns are in the released table, and which of them the method was "
-    "asked to recode",
+    "column_actions": "which columns are in the released table, and which of them were recoded, as "
+    "their cells or the maker's choices show",
     "stopped_by": "whether time or memory ended the search",
     "input": "its name, its columns, and a digest under a key that stays with the maker",
     "output": "its name, its columns, its rows, whether these are sorted, and its own digest: "

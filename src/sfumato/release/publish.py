@@ -339,7 +339,7 @@ def publish(
     check_certificate_place(beside, force=force, sign=sign)
     named = {} if (author := checked_author(author)) is None else {"author": author}
     if spreadsheet_safe:
-        plan = replace(plan, mapping=_without_formulas(plan))
+        plan = _without_formulas(plan)
     with staged_release(plan, target, format=format, budget=budget) as (release, staged, written):
         sealed = Certificate.of(**named, **_record(release, written, target))
         if sign is not None:
@@ -477,8 +477,8 @@ def _run_by(staged: Staged, names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _without_formulas(plan: Release) -> Recoding:
-    """The recoding with an apostrophe before each cell that a spreadsheet would run."""
+def _without_formulas(plan: Release) -> Release:
+    """The release with an apostrophe before each cell that a spreadsheet would run."""
     source, recoding = _made_of(plan)
     steps = [
         replace(
@@ -489,7 +489,7 @@ def _without_formulas(plan: Release) -> Recoding:
         )
         for step in recoding.steps
     ]
-    recoded = {name for step in steps for name in step.cells}
+    recoded, actions = {name for step in steps for name in step.cells}, dict(plan.column_actions)
     for column in source.schema:
         if column.kind != "text" or column.name in recoded or column.name in recoding.drop:
             continue
@@ -497,7 +497,9 @@ def _without_formulas(plan: Release) -> Recoding:
         shown = harmless(values.values[0])
         if not shown.equals(values.values[0]):
             steps.append(Step(values, {column.name: Cells(values.arrays[0], shown)}))
-    return Recoding(tuple(steps), recoding.drop, _moves(recoding))
+            actions[column.name] = "formulas made text"
+    mapping = Recoding(tuple(steps), recoding.drop, _moves(recoding))
+    return replace(plan, mapping=mapping, column_actions=actions)
 
 
 @contextmanager
@@ -733,7 +735,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
         "rows": release.rows,
         "suppressed_rows": release.suppressed_rows,
         "suppressed_cells": release.suppressed_cells,
-        "column_actions": _passed_on_actions(source, written, recoding),
+        "column_actions": _passed_on_actions(release, source, written, recoding),
         "stopped_by": release.stopped_by,
         "input": {
             "name": os.path.basename(source.name),
@@ -784,14 +786,19 @@ def _passed_on(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _passed_on_actions(
-    source: Table, written: Table, recoding: Recoding | Parted
+    release: Release, source: Table, written: Table, recoding: Recoding | Parted
 ) -> dict[str, str]:
-    """What was done to each column, as far as the released table and the request tell."""
+    """What the release says was done to each column, without how often that was necessary.
+
+    Columns that it says nothing of, such as the ends of ranges, were made anew.
+    """
+    anew = dict.fromkeys(recoding.written, "recoded")
+    done = {**dict.fromkeys(source.columns, "kept"), **anew, **release.column_actions}
     return {
         name: "left out"
         if name not in written.columns
-        else "recoded"
-        if name in recoding.written
         else "kept"
+        if done[name] == "kept"
+        else "recoded"
         for name in dict.fromkeys((*source.columns, *written.columns))
     }
