@@ -631,3 +631,15 @@ def test_a_table_is_cut_at_more_values_than_a_table_has_columns(
     entries = Table(opened("people")).classes(["age", "name"])
     here = np.bincount(parting.of(entries)).tolist()
     assert counts == {part: rows for part, rows in enumerate(here) if rows}
+
+
+def test_of_long_rows_fewer_make_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [column_of("text", pa.string()), column_of("age", pa.int64())]
+    rows = [f"{'ab' * 500},{at}\n".encode() for at in range(5_000)]
+    found = list(database_types.copied_batches(rows, columns, 5_000, "people"))
+    assert [len(batch) for batch in found] == [5_000]
+    monkeypatch.setattr(database_types, "_BATCH_BYTES", 1 << 20)
+    found = list(database_types.copied_batches(rows, columns, 5_000, "people"))
+    assert [len(batch) for batch in found] == [2_048, 2_048, 904]
+    assert pa.Table.from_batches(found)["age"].to_pylist() == list(range(5_000))
+    assert not list(database_types.copied_batches([], columns, 5_000, "people"))

@@ -219,7 +219,7 @@ def _refuse_long_labels(table: Table, request: Request, budget: Budget) -> None:
         return
     texts = long_texts(table, request, budget)
     others = [name for name in request.qi_columns if name not in texts]
-    classes = _combinations(table, others, request.seed) if texts and others else 1
+    classes = _combinations(table, others, request.seed, budget) if texts and others else 1
     for name, (values, letters) in texts.items():
         listed = min(values, table.rows // max(classes, 1))
         if listed * (letters + len(", ")) * FEWEST_MOVED > budget.memory // 8:
@@ -311,19 +311,22 @@ def _about(
     fits: Callable[[int], bool],
 ) -> int:
     """About how many combinations tables have; if so many do not fit, no more than values allow."""
-    about = [_combinations(one, names, seed) for one, names in asked]
+    about = [_combinations(one, names, seed, budget) for one, names in asked]
     if not fits(sum(about)):
         about = list(map(min, about, (_at_most(one, names, budget) for one, names in asked)))
     return sum(about)
 
 
-def _combinations(table: Table, columns: Sequence[str], seed: int) -> int:
+def _combinations(table: Table, columns: Sequence[str], seed: int, budget: Budget) -> int:
     """About how many combinations there are, from a sample.
 
     The share of a sample's rows that are alone in it is the chance that the next row shows a
     combination not seen yet (Good 1953); the more rows were seen, the smaller that chance.
     """
-    sample = codes_of_table(table.sample(20_000, tuple(dict.fromkeys(columns)), seed))
+    names, rows = tuple(dict.fromkeys(columns)), 20_000
+    if asks_sql(table.engine):
+        rows = table.engine.fitting(rows, names, budget)
+    sample = codes_of_table(table.sample(rows, names, seed))
     sizes = ClassSizes(*size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries))
     return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
 
@@ -412,8 +415,9 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     """The release of a table that is solved part by part while it is written, not yet written."""
     whole = Whole.of(table, request, budget)
     budget.progress("planning parts")
-    most = _most_rows(table, request, budget)
-    sample, least = _sampled(table, request, whole, min(SAMPLE_ROWS, most))
+    most = min(SAMPLE_ROWS, _most_rows(table, request, budget))
+    drawn = database(table).fitting(most, request.qi_columns, budget)
+    sample, least = _sampled(table, request, whole, drawn)
     parting = plan_parts(sample, whole, request, parts, least)
     _refuse_large_parts(table, request, sample, parting, budget)
     crowd, folder, others, people = None, None, None, None

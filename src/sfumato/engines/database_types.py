@@ -122,15 +122,18 @@ def copied_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of at most `rows` rows from COPY's messages, each of which is one row.
 
-    They are CSV, unless the columns are `bare`.
+    They are CSV, unless the columns are `bare`. Of long rows fewer make a batch.
     """
     messages = iter(messages)
-    while True:
-        held = BytesIO()
-        held.writelines(islice(messages, rows))  # one by one: to hold many apart takes longer
-        if not held.tell():
-            return
-        yield _parsed(held.getbuffer(), columns, where)
+    more = True
+    while more:
+        held, number = BytesIO(), 0
+        while more and number < rows and held.tell() < _BATCH_BYTES:
+            before, some = held.tell(), min(_FEW, rows - number)
+            held.writelines(islice(messages, some))  # one by one: to hold many apart takes longer
+            more, number = held.tell() > before, number + some
+        if held.tell():
+            yield _parsed(held.getbuffer(), columns, where)
 
 
 def copied_text(table: pa.Table | pa.RecordBatch) -> Iterator[pa.Buffer]:
@@ -171,8 +174,10 @@ _SPECIAL = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 """Characters that COPY reads otherwise, and how they are written; first what writes the others."""
 _PIECE = 1 << 17
 """Bytes that are on their way to a COPY."""
-_TEXT_BYTES = 1 << 28
-"""Bytes of cells of which one text is made at a time: arrays of texts hold no more than 2 GB."""
+_TEXT_BYTES = 1 << 24
+"""Bytes of cells of which one text is made at a time."""
+_BATCH_BYTES, _FEW = 1 << 24, 1024
+"""Bytes of a batch on its way, about, and rows that come before these are looked at again."""
 
 
 def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.RecordBatch:
