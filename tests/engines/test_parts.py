@@ -16,7 +16,7 @@ import pytest
 import sfumato as sf
 from cli_tools import sfumato
 from sfumato.anonymization import in_parts as solving
-from sfumato.anonymization import verb
+from sfumato.anonymization import parting, verb
 from sfumato.columns import persons as named_persons
 from sfumato.engines import sql_engine
 from sfumato.engines.protocol import Engine, asks_sql
@@ -27,6 +27,7 @@ from sfumato.quasi import proof
 from sfumato.release import promise
 from sfumato.report.registry import page_of
 from sfumato.tables import Table
+from sfumato.utility import compare
 
 Opener = Callable[[pa.Table], Engine]
 
@@ -595,3 +596,53 @@ def test_parts_of_which_all_rows_are_left_out_show_no_number(
     assert released.num_rows == 400 - made.suppressed_rows > 0
     shown = [released.column(name).to_pylist() for name in released.column_names]
     assert min(Counter(zip(*shown, strict=True)).values()) >= 5
+
+
+@pytest.mark.parametrize("how", ["mean", "median", "middle"])
+def test_a_number_that_several_parts_show_stands_for_rows_of_all_of_them(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # either half is one class around 5, as no age but 5 has company enough
+    ages = np.repeat([4, 5, 6, 2, 5, 8], [90, 230, 90] * 2)
+    people = pa.table({"age": ages, "sex": np.repeat(["F", "M"], 410)})
+    pq.write_table(people, tmp_path / "people.parquet")
+    asked: dict[str, Any] = {"qi": ["age", "sex"], "k": 100, "parts": 2, "numbers_as": how}
+    asked["weights"] = {"sex": 5}  # so that parts are cut by it
+    whole = sf.anonymize(sf.table(people), **asked)
+    opened = sf.table(tmp_path / "people.parquet", engine="duckdb")
+    parts = sf.anonymize(opened, output=tmp_path / "released.parquet", **asked)
+    assert parts.details["in_parts"]["parts"] == whole.details["in_parts"]["parts"] > 1
+    compared = compare(tmp_path / "released.parquet", tmp_path / "people.parquet")
+    for name in ("age", "sex"):
+        assert parts.utility["columns"][name] == pytest.approx(whole.utility["columns"][name])
+        assert parts.utility["columns"][name] == pytest.approx(compared.columns[name])
+    for name in ("non_uniform_entropy", "granularity"):
+        assert parts.utility[name] == pytest.approx(whole.utility[name])
+    monkeypatch.setattr(parting, "MOST_NUMBERS", 0)
+    told = sf.anonymize(opened, **asked)
+    assert told.utility["columns"]["age"] < parts.utility["columns"]["age"]
+    assert any("`age` is counted within each part" in warning for warning in told.warnings)
+
+
+def test_parts_count_persons_with_their_values_alike_here_and_in_a_database(
+    tmp_path: Path,
+) -> None:
+    """Of a person with several values each counts, so that entropy is not one of persons alone."""
+    random = np.random.default_rng(1)
+    rows = pa.table(
+        {
+            "id": random.integers(0, 1_000, 3_000),
+            "age": random.integers(0, 95, 3_000),
+            "zip": random.integers(0, 400, 3_000),
+            "illness": random.choice(12, 3_000, p=np.arange(12, 0, -1) / 78),
+        }
+    )
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    asked: dict[str, Any] = {"qi": ["age", "zip"], "k": 9, "person": "id", "parts": 3}
+    asked |= {"sensitive": ["illness"], "l": 2, "l_kind": "entropy"}
+    made = [
+        sf.anonymize(sf.table(tmp_path / "rows.parquet", engine=engine), **asked)
+        for engine in ("memory", "duckdb")
+    ]
+    assert [one.details["in_parts"]["parts"] for one in made] == [3, 3]
+    assert made[0].classes == made[1].classes

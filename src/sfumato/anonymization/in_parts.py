@@ -377,7 +377,7 @@ class PartSolver:
             cells = cells.append_column(request.person, rows.column(request.person))
         read = [as_read(solution, request.shows) for solution in solutions]
         touched = [touched_rows(solution, request.shows) for solution in solutions]
-        costs = PartCosts.of(read, whole.counts, whole.rows, whole.open, touched)
+        costs = PartCosts.of(read, whole, touched, request.shows)
         counts = {n: rows for n, rows in self.whole.counts.items() if n not in self.whole.open}
         warned = [*label_warnings(solutions), *far_ends(solutions, request, counts)]
         told = {
@@ -741,10 +741,11 @@ def _checked(
             offset = int(rules.offsets[request.sensitive.index(name)])
             np.add.at(counts, (part, 1 + offset + code), rows)
 
-    overlapping = person is not None
     if people is not None:
         counts, rules = _mapped(counts, people, rules, request.k_map)
-    into = merged_into(parting, counts, rules, overlapping=overlapping)
+    elif person is not None:  # a share is one of persons, who count once with each value
+        counts, rules = np.append(counts, counts[:, :1], axis=1), rules._replace(people=width)
+    into = merged_into(parting, counts, rules, overlapping=person is not None)
     return merged(parting, into), into
 
 
@@ -801,9 +802,7 @@ class _Told:
 
     def __call__(self, reports: Sequence[bytes]) -> Mapping[str, Any]:
         told = [pickle.loads(report) for report in reports]
-        costs = costs_of_parts(
-            [one["costs"] for one in told], self.whole.counts, self.whole.rows, self.whole.open
-        )
+        costs = costs_of_parts([one["costs"] for one in told], self.whole)
         sizes = [one["rows"] for one in told]
         if not costs.released:
             raise ParameterError(
@@ -829,6 +828,11 @@ class _Told:
         for name, how in self.request.shows.items():
             if how == "bounds" and done[name] == "kept":  # parts write both ends in any case
                 done[name] = WORDS[how]
+        for name in costs.apart:
+            warned[
+                f"the loss of `{name}` is counted within each part: others may show the same "
+                "numbers, and `sfumato utility` then finds more"
+            ] = None
         return {
             "suppressed_rows": left,
             "suppressed_cells": costs.suppressed_cells,

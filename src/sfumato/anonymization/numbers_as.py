@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.hierarchy import Published
 
 __all__ = [
+    "STANDING",
     "WORDS",
     "as_read",
     "bound_names",
@@ -48,6 +49,8 @@ WORDS = {
     "bounds": "shown as the bounds of its range",
 }
 """What is said of a column whose classes show a number."""
+STANDING = ("mean", "median", "middle")
+"""Those that are one number, which other classes may show, too."""
 _DAY = re.compile(r"[-+]?\d{4,}-\d{2}-\d{2}")
 _NOON = re.compile(_DAY.pattern + "(?: 12:00:00)?")
 """A day, or the noon between two days: an end of a range of days."""
@@ -93,7 +96,7 @@ def as_read(solution: Solution, shows: Mapping[str, str]) -> Solution:
     """
     published = dict(solution.published)
     for name, how in shows.items():
-        if how not in ("mean", "median", "middle") or name not in published:
+        if how not in STANDING or name not in published:
             continue
         if not (solution.groups >= 0).any():
             continue  # nobody is released, so no number is shown

@@ -10,7 +10,7 @@ the children of a node, and categories without a tree into the common ones and t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 from collections import Counter
-from collections.abc import Container
 from typing import Any
 
+from sfumato.anonymization.numbers_as import STANDING
 from sfumato.anonymization.persons import persons_in_classes
 from sfumato.anonymization.problem import Solution
 from sfumato.anonymization.releasing import in_words, risks, sizes_before, suppressed_cells
@@ -75,6 +75,8 @@ MOST_ASKED = 10_000
 """Values whose persons are counted apart; where more are in question, those of all values are."""
 MOST_MEMBERS = 256
 """Values that a cut lists at most."""
+MOST_NUMBERS = 4_096
+"""Different means, medians or middles of a column whose rows a part tells of at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -589,6 +591,9 @@ class PartCosts:
         For each set how many classes of the release hold so many persons, where persons count.
     risks
         Those of this part, where persons count: they do not add up.
+    standing
+        For each column of means, medians or middles the numbers shown, the ranks of the values
+        that each stands for, and its rows: another part may show the same. None of too many.
     """
 
     released: int
@@ -600,18 +605,21 @@ class PartCosts:
     after: Mapping[tuple[str, ...], Mapping[int, int]]
     persons: Mapping[tuple[str, ...], Mapping[int, int]]
     risks: tuple[Risk, ...] = ()
+    standing: Mapping[str, tuple[pa.Array, Array, Array, Array] | None] = field(
+        default_factory=dict
+    )
 
     @classmethod
     def of(
         cls,
         parts: Sequence[Solution],
-        held: Mapping[str, Array],
-        rows: int,
-        unknown: Container[str],
+        whole: Whole,
         touched: Sequence[Mapping[str, Counter[str]]],
+        shows: Mapping[str, str],
     ) -> PartCosts:
         """From the solutions of one part, as they read, and what the whole table holds."""
         lost, bits, before, after, persons = {}, {}, {}, {}, {}
+        standing: dict[str, tuple[pa.Array, Array, Array, Array] | None] = {}
         for part in parts:
             view = part.view
             for name, shown in view.published.items():
@@ -619,10 +627,15 @@ class PartCosts:
                 losses = (shown.loss, shown.height_loss, shown.domain_loss)
                 lost[name] = np.array([(weight * one[codes]).sum() for one in losses])
                 lost[name] += view.suppressed_rows
-                if name not in unknown:
-                    inside = np.maximum(shown.weight(held[name])[codes], 1.0)
+                if name not in whole.open:
+                    inside = np.maximum(shown.weight(whole.counts[name])[codes], 1.0)
                     bits[name] = float((weight * np.log2(inside)).sum())
-                    bits[name] += view.suppressed_rows * float(np.log2(max(rows, 1)))
+                    bits[name] += view.suppressed_rows * float(np.log2(max(whole.rows, 1)))
+                if shows.get(name) in STANDING and name in part.published:
+                    standing[name] = None
+                    if len(shown.labels) <= MOST_NUMBERS and name not in whole.open:
+                        rows = np.bincount(codes, weight, len(shown.labels))
+                        standing[name] = shown.labels, shown.low, shown.high, rows
             for names in part.problem.sets:
                 before[names] = ClassSizes.of_counts(sizes_before(part, names)).to_dict()
                 after[names] = ClassSizes.of_counts(part.view_of(names).class_sizes).to_dict()
@@ -633,7 +646,7 @@ class PartCosts:
         own = risks(parts) if persons else ()
         every = {name: rows for part in touched for name, rows in part.items()}
         cells = suppressed_cells(touched)
-        return cls(released, cells, lost, bits, every, before, after, persons, own)
+        return cls(released, cells, lost, bits, every, before, after, persons, own, standing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -647,18 +660,30 @@ class WholeCosts:
     utility: dict[str, Any]
     actions: dict[str, str]
     risks: tuple[Risk, ...]
+    apart: tuple[str, ...]
+    """Columns of numbers whose loss is that within parts, though several may show the same."""
 
 
-def costs_of_parts(
-    parts: Sequence[PartCosts], held: Mapping[str, Array], rows: int, unknown: Container[str]
-) -> WholeCosts:
+def costs_of_parts(parts: Sequence[PartCosts], whole: Whole) -> WholeCosts:
     """Costs of a table from those of its parts.
 
     Classes that two parts make alike count twice, until what was written is counted; the
     distribution of columns is not known.
     """
-    names = list(parts[0].lost)
+    names, rows = list(parts[0].lost), whole.rows
     lost = {name: np.sum([part.lost[name] for part in parts], axis=0) for name in names}
+    bits = {
+        name: sum(part.bits[name] for part in parts) for name in names if name not in whole.open
+    }
+    apart = []
+    for name in parts[0].standing if len(parts) > 1 else ():
+        told = [one for part in parts if (one := part.standing[name]) is not None]
+        if len(told) < len(parts):
+            apart.append(name)
+            continue
+        more = _more_by_standing(told, whole, name)
+        lost[name] += more[0]
+        bits[name] += more[1]
     released = sum(part.released for part in parts)
     before, after, persons = (
         _added([getattr(p, of) for p in parts]) for of in ("before", "after", "persons")
@@ -668,11 +693,11 @@ def costs_of_parts(
     sums = np.sum([lost[name] for name in names], axis=0)
     left = possible = 0.0
     for name in names:
-        if name in unknown:
+        if name in whole.open:
             continue
-        own = held[name][held[name] > 0]
+        own = whole.counts[name][whole.counts[name] > 0]
         known = float((own * np.log2(own)).sum())
-        left += sum(part.bits[name] for part in parts) - known
+        left += bits[name] - known
         possible += rows * float(np.log2(max(rows, 1))) - known
     squares = sum(size * size * many for size, many in first.to_dict().items())
     return WholeCosts(
@@ -696,7 +721,30 @@ def costs_of_parts(
             for name in names
         },
         risks=_risks_of_parts(parts, before, after),
+        apart=tuple(apart),
     )
+
+
+def _more_by_standing(
+    told: Sequence[tuple[pa.Array, Array, Array, Array]], whole: Whole, name: str
+) -> tuple[float, float]:
+    """By how much more is lost than parts told, because a number stands for rows of several.
+
+    The sum over rows, and the bits.
+    """
+    line, counts = Ranges(whole.values[name], name), whole.counts[name]
+    shown = pa.concat_arrays([labels for labels, _, _, _ in told])
+    low, high, rows = (np.concatenate([part[at] for part in told]) for at in (1, 2, 3))
+    distinct = shown.dictionary_encode(null_encoding="encode")
+    number, found = np.asarray(distinct.indices), []
+    for groups, cells in ((np.arange(len(shown)), shown), (number, distinct.dictionary)):
+        ends = [np.concatenate([one[rows > 0] for one in both])
+                for both in ((line.order[low], line.order[high]), (groups, groups))]  # fmt: skip
+        stands = line.standing(*ends, cells)
+        inside = np.log2(np.maximum(stands.weight(counts), 1.0))
+        found.append([float((rows * of[groups]).sum()) for of in (stands.loss, inside)])
+    (apart, apart_bits), (together, together_bits) = found
+    return together - apart, together_bits - apart_bits
 
 
 def _risks_of_parts(
