@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +15,9 @@ import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
+from sfumato.quasi import hitting_sets
 from sfumato.quasi import minimal_keys as searching
+from sfumato.quasi.hitting_sets import SetFamily
 from sfumato.quasi.lattice import all_subsets
 from sfumato.quasi.minimal_keys import minimal_hitting_sets
 from sfumato.quasi.sampling import prune_below
@@ -125,8 +129,8 @@ def test_minimal_hitting_sets_equal_brute_force(edges):
     matrix = np.zeros((len(edges), 7), dtype=bool)
     for row, edge in zip(matrix, edges, strict=True):
         row[list(edge)] = True
-    found, complete = minimal_hitting_sets(matrix)
-    assert complete
+    found, stopped = minimal_hitting_sets(matrix)
+    assert stopped is None
     assert len(found) == len(set(found))
     assert set(found) == minimal(7, lambda s: all(set(s) & edge for edge in edges))
 
@@ -137,7 +141,40 @@ def test_sets_of_many_columns_are_found_where_room_was_made_for_few():
     alone = np.eye(47, dtype=bool)[7:]
     both = np.concatenate([alone, np.pad(few, ((0, 0), (0, 40)))])
     wanted = [(*one, *range(7, 47)) for one in minimal_hitting_sets(few)[0]]
-    assert minimal_hitting_sets(both) == (wanted, True)
+    assert minimal_hitting_sets(both) == (wanted, None)
+
+
+def test_an_enumeration_that_time_ends_tells_some_keys(monkeypatch):
+    random = np.random.default_rng(3)
+    opened = sf.table(pa.table({f"c{i}": random.integers(0, 2 + i % 4, 500) for i in range(14)}))
+    every = sf.minimal_keys(opened, method="hitting-set")
+    assert every.complete
+    patient = sf.minimal_keys(opened, method="hitting-set", budget=sf.Budget(seconds=600))
+    assert (patient.keys, patient.stopped_by) == (every.keys, None)
+    halves = itertools.count()  # half of the time that is left is over whenever somebody asks
+    monkeypatch.setattr(sf.Budget, "remaining", property(lambda _: 2.0 ** -next(halves)))
+    monkeypatch.setattr(searching, "FIRST_STEPS", 300)
+    some = sf.minimal_keys(opened, method="hitting-set", budget=sf.Budget(seconds=600))
+    assert (some.complete, some.stopped_by) == (False, "time")
+    assert 0 < len(some.keys) < len(every.keys)
+    assert {*some.keys} < {*every.keys}
+
+
+@given(st.lists(st.sets(st.integers(0, 69), min_size=1, max_size=4), max_size=12), st.booleans())
+@settings(max_examples=30)
+def test_of_demands_those_stay_that_contain_no_other(demands, compiled):
+    matrix = np.zeros((len(demands), 70), dtype=bool)
+    for row, demand in zip(matrix, demands, strict=True):
+        row[list(demand)] = True
+    family = SetFamily(70)
+    with pytest.MonkeyPatch.context() as patch:
+        if compiled:
+            patch.setattr(hitting_sets, "_FEW_PAIRS", 0)
+        for part in (matrix[::2], matrix[1::2]):
+            family.add(part)
+    kept = [frozenset(np.flatnonzero(row).tolist()) for row in family.matrix]
+    wanted = {frozenset(one) for one in demands if not any(other < one for other in demands)}
+    assert (len(kept), {*kept}) == (len(wanted), wanted)
 
 
 def test_columns_that_say_the_same_are_named_once():

@@ -27,6 +27,7 @@ __all__ = [
     "differences_within",
     "differences_within_classes",
     "hitting_sets",
+    "in_words",
     "minimum_hitting_set",
 ]
 
@@ -107,12 +108,12 @@ def _some_classes(
 
 
 @compiled
-def hitting_sets(edges, words, limit, max_size):  # type: ignore[no-untyped-def]
+def hitting_sets(edges, words, limit, max_size, steps):  # type: ignore[no-untyped-def]
     """All minimal sets of vertices that hit every edge (Murakami & Uno's MMCS).
 
     `edges` says for each vertex, as bits of `words` words, which edges contain it. Returns the
     sets as rows of booleans, at most `limit` of them, and whether these are all (of at most
-    `max_size` vertices).
+    `max_size` vertices). It ends after so many `steps`, too.
     """
     vertices = edges.shape[0]
     count = 0
@@ -134,6 +135,9 @@ def hitting_sets(edges, words, limit, max_size):  # type: ignore[no-untyped-def]
     depth = 0
     branches[0] = -1
     while depth >= 0:
+        steps -= 1
+        if steps < 0:
+            return out[:count], False
         if branches[depth] < 0:  # first visit of this node
             edge = _thinnest(edges, uncovered[depth], candidate[depth], words)
             if edge < 0:
@@ -292,24 +296,47 @@ def minimal_sets(sets: Matrix) -> Matrix:
     return kept
 
 
-_BLOCK = 2048
-"""Sets that are compared with as many others at a time: all pairs would take any memory."""
+_FEW_PAIRS = 1 << 22
+"""Pairs of sets that numpy has compared before a loop is compiled."""
+
+
+def in_words(sets: Matrix) -> npt.NDArray[np.uint64]:
+    """Rows of booleans as bits of words."""
+    padded = np.zeros((len(sets), -(-sets.shape[1] // 64) * 64), dtype=np.bool_)
+    padded[:, : sets.shape[1]] = sets
+    packed = np.packbits(padded, axis=1, bitorder="little")
+    return np.ascontiguousarray(packed).view(np.uint64)
 
 
 def _contains_any(sets: Matrix, smaller: Matrix) -> npt.NDArray[np.bool_]:
     """For every set whether it contains (or equals) one of the smaller ones."""
     answer = np.zeros(len(sets), dtype=np.bool_)
-    if not len(smaller):
-        return answer
-    for low in range(0, len(smaller), _BLOCK):
-        others = smaller[low : low + _BLOCK].astype(np.float32).T
-        sizes = others.sum(axis=0)
-        for start in range(0, len(sets), _BLOCK):
-            part = sets[start : start + _BLOCK].astype(np.float32)
-            with np.errstate(invalid="ignore"):  # of what fills up the last block in some libraries
-                common = part @ others
-            answer[start : start + _BLOCK] |= (common == sizes).any(axis=1)
+    if len(sets) * len(smaller) > _FEW_PAIRS:
+        # what holds little is held by many: most sets are done with soon
+        order = np.argsort(smaller.sum(axis=1), kind="stable")
+        _contain_any(in_words(sets), in_words(smaller[order]), answer)
+    elif len(sets) and len(smaller):
+        others = smaller.astype(np.float32).T
+        with np.errstate(invalid="ignore"):  # of what fills up the last block in some libraries
+            common = sets.astype(np.float32) @ others
+        answer[:] = (common == others.sum(axis=0)).any(axis=1)
     return answer
+
+
+@compiled(most=0, direct=True)
+def _contain_any(sets, smaller, answer):  # type: ignore[no-untyped-def]
+    """Mark the sets that contain one of the smaller ones, both as bits of words."""
+    words = sets.shape[1]
+    for i in range(sets.shape[0]):
+        for j in range(smaller.shape[0]):
+            inside = True
+            for w in range(words):
+                if smaller[j, w] & ~sets[i, w]:
+                    inside = False
+                    break
+            if inside:
+                answer[i] = True
+                break
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,13 @@ from sfumato.columns.profile import equivalents, expanded
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.greedy import Goal, histogram
-from sfumato.quasi.hitting_sets import SetFamily, Sets, differences_within_classes, hitting_sets
+from sfumato.quasi.hitting_sets import (
+    SetFamily,
+    Sets,
+    differences_within_classes,
+    hitting_sets,
+    in_words,
+)
 from sfumato.quasi.key import KeyQuery, goal_of
 from sfumato.quasi.lattice import (
     DEPTH_FIRST_COLUMNS,
@@ -493,8 +499,12 @@ def _entries(codes: Codes, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]
     return np.searchsorted(np.cumsum(codes.counts), rows, side="right")
 
 
-MOST_SETS = 2_000_000
-"""Sets enumerated at most; more are of no use to anybody."""
+MOST_SETS, TOLD_SETS = 2_000_000, 1_000
+"""Sets enumerated at most; more are of no use to anybody. And how many of too many are tried."""
+ENUMERATING = 0.5
+"""Share of the time left for an enumeration: what it finds is still to be tried."""
+FIRST_STEPS = 1 << 14
+"""Steps of the first enumeration, where time is limited."""
 FAILURES = 64
 """Failing sets that are looked into before the difference sets learnt are put to use."""
 FIRST_ROWS = 2_000
@@ -547,10 +557,12 @@ def _minimal(
     """
     proven: set[Set] = set()
     while True:
-        sets, complete = minimal_hitting_sets(family.matrix, max_size, budget)
+        sets, stopped = minimal_hitting_sets(family.matrix, max_size, budget)
         budget.progress(f"{len(proven)} proven of {len(sets)}", len(proven) / max(1, len(sets)))
-        if not complete:
-            return Minimal(in_order(proven), False, "too many sets")
+        if stopped is not None:
+            found = asked([columns for columns in sets if columns not in proven])
+            proven |= {columns for columns, demands in found if not len(demands)}
+            return Minimal(in_order(proven), False, budget.stopped_by or stopped)
         for columns, demands in asked([columns for columns in sets if columns not in proven]):
             if len(demands):
                 family.add(demands)
@@ -564,10 +576,11 @@ def _minimal(
 
 def minimal_hitting_sets(
     edges: npt.NDArray[np.bool_], max_size: int | None = None, budget: Budget | None = None
-) -> tuple[list[Set], bool]:
-    """All minimal sets of columns that hit every row of a boolean matrix, and whether that is so.
+) -> tuple[list[Set], str | None]:
+    """All minimal sets of columns that hit every row of a boolean matrix; or why not all of them.
 
-    It is not where they are too many, or would take more than a quarter of the memory.
+    Where they are too many, take more than a quarter of the memory, or longer than there is time,
+    they are a few, the smallest that were found.
 
     Examples
     --------
@@ -576,20 +589,30 @@ def minimal_hitting_sets(
     """
     count, width = edges.shape
     if not count:
-        return [()], True
+        return [()], None
     edges = edges[np.argsort(edges.sum(axis=1), kind="stable")]
-    words = (count + 63) // 64
-    padded = np.zeros((width, words * 64), dtype=np.bool_)
-    padded[:, :count] = edges.T
-    packed = np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
-    most = MOST_SETS
-    if budget is not None and budget.memory is not None:
+    packed, budget = in_words(np.ascontiguousarray(edges.T)), budget or Budget()
+    most, steps = MOST_SETS, 1 << 62
+    if budget.memory is not None:
         most = min(most, max(FEW_SETS, budget.memory // 4 // (SET_BYTES + 2 * width)))
-    found, complete = hitting_sets(
-        np.ascontiguousarray(packed), words, most, width if max_size is None else max_size
-    )
+    if budget.seconds is not None:
+        steps = FIRST_STEPS
+    brief = budget.part(ENUMERATING)
+    while True:
+        before = brief.remaining
+        found, complete = hitting_sets(
+            packed, packed.shape[1], most, width if max_size is None else max_size, steps
+        )
+        # each attempt begins anew, and takes four times as long as the last
+        if complete or len(found) == most or brief.remaining < 4 * (before - brief.remaining):
+            break
+        steps *= 4
+    stopped = None
+    if not complete:
+        stopped = "too many sets" if len(found) == most else "time"
+        found = found[np.argsort(found.sum(axis=1), kind="stable")[:TOLD_SETS]]
     sets = [tuple(np.flatnonzero(row).tolist()) for row in found]
-    return sorted(sets, key=lambda s: (len(s), s)), bool(complete)
+    return sorted(sets, key=lambda s: (len(s), s)), stopped
 
 
 class _Trial:
