@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,9 @@ from sqlglot import exp
 
 import sfumato as sf
 from sfumato.budget import Budget
+from sfumato.engines.duckdb import _Session
 from sfumato.engines.protocol import Engine
-from sfumato.errors import EngineMemoryError
+from sfumato.errors import BudgetError, EngineMemoryError
 from sfumato.quasi import hitting_sets, proof
 from sfumato.tables import Table
 
@@ -141,3 +143,32 @@ def test_demands_end_where_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.stopped_by for one in found.values()] == [None, "memory"]
     assert len(found[True].columns) < 10
     assert not found[True].proven
+
+
+@pytest.mark.parametrize("pulled", [False, True])
+def test_when_time_is_over_the_best_set_that_is_known_is_told(
+    monkeypatch: pytest.MonkeyPatch, pulled: bool
+) -> None:
+    """Whatever statement it ends in; what was found is then counted even so."""
+    monkeypatch.setattr(proof, "PULLED_BYTES", 1 << 30 if pulled else 1)
+    there = sf.table(people(), engine="duckdb")
+    execute, told = _Session.execute, set()
+    for last in (1, 2, 4, 7, 100):
+        budget, answered = Budget(seconds=600), itertools.count(1)
+
+        def ended(*given: Any, budget: Budget = budget, number: Any = answered, at: int = last):  # type: ignore[no-untyped-def]
+            if next(number) == at:
+                budget.end()
+            return execute(*given)
+
+        monkeypatch.setattr(_Session, "execute", ended)
+        try:
+            found = sf.minimum_key(there, proven=True, budget=budget)
+        except BudgetError:
+            assert pulled  # not even the rows were here
+            continue
+        assert found.is_key or (pulled and found.stopped_by)
+        assert found.is_key == (found.measures.classes == people().num_rows)  # type: ignore[union-attr]
+        told.add((found.stopped_by, found.proven_minimum))
+    assert told >= {(None, True)}
+    assert pulled or ("time", False) in told

@@ -279,7 +279,7 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
         weight = float(sum(costs[c] for c in chosen))
         lower = weight if proven else proof.lower_bound * unit
     names = tuple(opened.columns[c] for c in chosen)
-    measures = measures_of(names, opened.class_sizes(names, budget))
+    measures = measures_of(names, opened.class_sizes(names, budget.unhurried()))
     whole_search = question.max_size is None and found.stopped_by is None
     duplicates = rows - measures.classes if question.is_for_key and whole_search else None
     return Key.of(
@@ -304,6 +304,7 @@ def _key_there(opened: Table, costs: list[float], question: KeyQuery, budget: Bu
     weight = float(sum(costs[c] for c in proof.columns))
     least = weight if proof.proven else proof.lower_bound * unit
     names = tuple(opened.columns[c] for c in proof.columns)
+    asks.budget = budget.unhurried()  # time may be over
     measures = measures_of(names, asks.class_sizes(proof.columns))
     duplicates = None if proof.stopped_by else measures.rows - measures.classes
     return Key.of(

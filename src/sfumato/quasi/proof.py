@@ -32,7 +32,7 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import ClassSizes, Codes, asks_sql
-from sfumato.errors import EngineMemoryError
+from sfumato.errors import BudgetError, EngineMemoryError
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting_sets import (
     Hitting,
@@ -376,11 +376,12 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
     """The cheapest set that tells apart all rows which all columns tell apart.
 
     Without `prove` a small one: hitting sets are chosen greedily, and what is redundant is dropped.
-    So they are once there are as many difference sets as memory allows for a proof.
+    So they are once there are as many difference sets as memory allows for a proof, and where time
+    is limited before a proof is begun. If a statement does not end in time, the best set that is
+    known by then is the answer.
     """
     family = SetFamily(len(costs))
-    family.add(asks.first())
-    lower, rounds, exact = 0.0, 0, prove
+    lower, rounds, exact, found = 0.0, 0, prove, False
     best = tuple(range(len(costs)))
 
     def cost(columns: Sequence[int]) -> float:
@@ -391,19 +392,27 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
         family.add(demands)
         return not len(demands)
 
-    while not budget.spent():
-        rounds += 1
-        budget.progress(f"at least {lower:g}, {len(family)} difference sets known")
-        exact = prove and not family.full(budget)
-        if exact:
-            hit = minimum_hitting_set(family, costs, budget)
-            candidate = hit.columns
-            lower = max(lower, _bound(hit))
-        else:
-            candidate = greedy_hitting_set(family, costs)
-        if met(candidate):
-            best = candidate if exact else without_redundant(candidate, costs, met)
-            break
+    try:
+        family.add(asks.first())
+        while not budget.spent() and lower < cost(best) - 1e-9:
+            rounds += 1
+            budget.progress(f"at least {lower:g}, {len(family)} difference sets known")
+            exact = prove and not family.full(budget) and (found or budget.seconds is None)
+            if exact:
+                hit = minimum_hitting_set(family, costs, budget)
+                candidate = hit.columns
+                lower = max(lower, _bound(hit))
+            else:
+                candidate = greedy_hitting_set(family, costs)
+            if met(candidate):
+                candidate = candidate if exact else without_redundant(candidate, costs, met)
+                best = min(candidate, best, key=cost) if found else candidate
+                found = True
+                if exact or not prove or family.full(budget):
+                    break
+    except BudgetError:
+        if budget.stopped_by != "time":
+            raise
     stopped = budget.stopped_by
     if stopped is None and prove and not exact and lower < cost(best) - 1e-9:
         stopped = "memory"
