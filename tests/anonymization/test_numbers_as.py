@@ -417,3 +417,16 @@ def test_bounds_cover_their_rows_out_of_core_too(
             low, high = row[f"{name}_from"], row[f"{name}_to"]
             assert low <= value < high or low == value == high
             assert low == high or not rare[name] & {low, high}
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]
+)
+def test_the_last_range_of_a_day_ends_within_it(kind):
+    seconds = np.random.default_rng(0).integers(0, 86_399, 600)
+    scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    at = pa.array(seconds * scale).cast(pa.int32() if scale <= 1_000 else pa.int64()).cast(kind)
+    release = sf.anonymize(pa.table({"t": at}), qi=["t"], k=50, numbers_as="bounds").to_arrow()
+    low, high = (release.column(name).to_pylist() for name in ("t_from", "t_to"))
+    assert release.column("t_to").type == kind
+    assert all(a <= b for a, b in zip(low, high, strict=True))

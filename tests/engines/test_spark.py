@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import BudgetError, ColumnError, EngineError, ParameterError
-from sfumato.release.certificate import check_place
+from sfumato.release.certificate import Certificate, certificate_path, check_place
 from zoo import rows_of, zoo
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra `spark`)")
@@ -181,3 +182,33 @@ def test_executors_without_pyarrow_are_named(people: SQLEngine) -> None:
     with found as error, connection.guarded():
         rows.collect()
     assert "PYSPARK_PYTHON" in str(error.value.remedy)
+
+
+def test_whoever_has_only_the_files_of_a_release_verifies_them(spark: Any, tmp_path: Path) -> None:
+    """Sums of Spark's hashes cannot be made elsewhere, and say nothing against the table."""
+    rows = [(age, sex) for age in range(20, 40) for sex in ("F", "M")]
+    frame = spark.createDataFrame(rows, "age int, sex string")
+    place = tmp_path / "released.parquet"
+    sf.anonymize(frame, k=4, qi=["age", "sex"], output=place)
+    told = sf.verify(place)
+    assert told.holds, told.findings
+    assert "the table is the one that was released" in [one.say for one in told.findings]
+
+    certificate = certificate_path(place)
+    record = json.loads(certificate.read_text())
+    del record["output"]["files"], record["digest"]  # as of a folder that only Spark sees
+    Certificate(record).write(certificate)
+    (unknown,) = [one for one in sf.verify(place).findings if one.check == "fingerprint"]
+    assert not unknown.broken
+    assert "was not checked: the certificate has the fingerprint of rows in Spark" in unknown.say
+
+
+def test_other_files_than_those_released_are_noticed(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([(age,) for age in range(40)], "age int")
+    place = tmp_path / "released.parquet"
+    sf.anonymize(frame, k=4, qi=["age"], output=place)
+    (file, *_) = sorted(place.glob("*.parquet"))
+    rows = pq.read_table(file)
+    pq.write_table(pa.concat_tables([rows, rows]), file)
+    (found,) = [one for one in sf.verify(place).findings if one.check == "fingerprint"]
+    assert found.broken

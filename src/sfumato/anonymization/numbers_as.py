@@ -328,9 +328,8 @@ def _read_ends(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
     if pa.types.is_time(kind):
         clock = pc.replace_substring(text, "24:00:00", "23:59:59.999999")
         stamp = pc.binary_join_element_wise("1970-01-01", clock, " ")
-        return stamp.cast(pa.timestamp(kind.unit if kind.unit != "s" else "us")).cast(
-            pa.timestamp(kind.unit), safe=False
-        ).cast(kind)  # fmt: skip
+        fine = "ns" if kind.unit == "ns" else "us"
+        return stamp.cast(pa.timestamp(fine)).cast(pa.timestamp(kind.unit), safe=False).cast(kind)
     if pa.types.is_date(kind):
         return _first_fitting(text, pa.date32(), pa.timestamp("s"))
     if pa.types.is_timestamp(kind):

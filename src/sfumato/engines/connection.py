@@ -11,6 +11,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
@@ -115,6 +116,10 @@ class Connection(ABC):
     def reaches(self, destination: str) -> bool:
         """Whether a release there can appear at once with those of other tables."""
         return "://" not in destination
+
+    def files(self) -> Sequence[Path]:
+        """The files that a release there consists of, where this machine sees them."""
+        return ()
 
     def shares(self, other: Connection) -> bool:
         """Whether a statement can speak of another table, too."""

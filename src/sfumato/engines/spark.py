@@ -11,7 +11,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from sqlglot import exp
 
@@ -211,6 +214,14 @@ class Spark(Connection):
     def _connect(self) -> bool:
         """Whether this is a Spark Connect session, which has no context at hand."""
         return type(self.spark).__module__.startswith("pyspark.sql.connect")
+
+    def files(self) -> Sequence[Path]:
+        """The files of a folder in this machine's own file system, in the order of their names."""
+        with self.guarded():
+            parts = [urlsplit(one) for one in self.frame.inputFiles()]
+        paths = sorted(Path(url2pathname(part.path)) for part in parts)
+        here = all(part.scheme in ("", "file") for part in parts) and all(map(Path.is_file, paths))
+        return paths if here else ()
 
     def _stopped(self) -> bool:
         """Whether the session's context is gone."""

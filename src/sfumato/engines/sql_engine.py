@@ -74,6 +74,7 @@ from sfumato.engines.recoding import (
 from sfumato.engines.spool import PrivateFolder, give_back
 from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
 from sfumato.errors import EngineError, EngineMemoryError, TooManyClassesError, spell
+from sfumato.files import file_fingerprint
 from sfumato.kernels import group_sums, representatives, size_histogram
 from sfumato.wording import counted
 
@@ -485,6 +486,11 @@ class SQLEngine:
             rows = self._others(others, session) if others else self.connection.rows()
             statement = sql.part_counts(rows, columns, parting, thresholds, person)
             return session.execute(statement, [*found, whole_number("\0rows")])
+
+    def files_fingerprint(self) -> str | None:
+        """What whoever has only the files of a database's release compares them with, if any."""
+        files = self.connection.files()
+        return file_fingerprint(*files) if files else None
 
     def fingerprint(self) -> str:
         """Identity of the source's content, else a sum of row hashes that the database computes.

@@ -723,6 +723,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
     read, made = each(
         lambda one: one.fingerprint(), (source, written), written.rows if together else 0
     )
+    files = written.engine.files_fingerprint() if asks_sql(written.engine) else None
     k, classes = release.k, release.classes
     if not all(measured_on(promise, written) for promise in release.promises):
         k, classes = _classes(release.qi, (), written)
@@ -745,6 +746,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
         "output": {
             "name": os.path.basename(shown(target)),
             "fingerprint": made,
+            **({"files": files} if files else {}),
             "rows": release.rows,
             "columns": list(written.columns),
             **({"sorted": "by cells"} if _moves(recoding) else {}),
