@@ -646,3 +646,18 @@ def test_parts_count_persons_with_their_values_alike_here_and_in_a_database(
     ]
     assert [one.details["in_parts"]["parts"] for one in made] == [3, 3]
     assert made[0].classes == made[1].classes
+
+
+def test_there_are_more_parts_than_asked_for_where_larger_ones_would_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(2)
+    columns = {name: random.integers(0, 500, 4_000) for name in ("age", "zip")}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    monkeypatch.setattr(solving, "PART_ROWS", 1_000)
+    opened = sf.table(tmp_path / "rows.parquet", engine="duckdb")
+    asked: dict[str, Any] = {"qi": ["age", "zip"], "k": 5, "parts": 2}
+    assert sf.anonymize(opened, **asked).details["in_parts"]["parts"] == 2
+    told = sf.anonymize(opened, **asked, budget=sf.Budget(memory=400 << 20)).details["in_parts"]
+    assert told["parts"] == 4
+    assert told["rows"][1] <= 1_100

@@ -66,7 +66,7 @@ from sfumato.anonymization.verb import (
 from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import CELL_BYTES, ClassSizes, asks_sql
+from sfumato.engines.protocol import CELL_BYTES, TEXT_COPIES, ClassSizes, asks_sql
 from sfumato.engines.recoding import Others, Parted, Parting, Recoding, Worked
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import EngineError, ParameterError, spell
@@ -122,11 +122,13 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     A database would join rows with their combinations. Once nearly every row is a combination of
     its own, rows are moved instead: as one part if they fit.
     """
+    able = table.engine.capabilities
     if request.parts is not None:
         _refuse_what_is_whole(table, request)
-        most = rows_and_people(table, request) // FEWEST_ROWS
-        return min(int(request.parts), max(1, most))
-    able = table.engine.capabilities
+        rows, parts = rows_and_people(table, request), int(request.parts)
+        if budget.memory is not None and not able.coded:  # more where larger ones would not fit
+            parts = max(parts, -(-rows // _most_rows(table, request, budget)))
+        return min(parts, max(1, rows // FEWEST_ROWS))
     if _whole_because(table, request) is not None or not able.replayable:
         return None
     rows, row = rows_and_people(table, request), _bytes_a_row(table, request, budget)
@@ -254,6 +256,9 @@ def _most_rows(table: Table, request: Request, budget: Budget) -> int:
     memory = (budget.memory or ENOUGH_BYTES) // 4 // _workers(budget)
     row = _bytes_a_row(table, request, budget)
     row += text_bytes(table, request, budget)  # a part's labels are written out row by row
+    if budget.memory is not None and asks_sql(table.engine) and table.engine.capabilities.remote:
+        names = [name for name in table.columns if name not in request.dropped]
+        row = max(row, TEXT_COPIES * int(sum(table.engine.text_bytes(names).values())))
     return min(PART_ROWS, max(1000, memory // row))
 
 
