@@ -317,15 +317,15 @@ def _counts(answers: list[dict[str, Facts]]) -> Facts:
     long = [one["cpu"] >= MOMENT / QUARTERS["quarter"] for one in theirs]
     return {
         "cells": len(answers),
-        "less": sum(gain > SAME for gain in gains),
+        "loses less": sum(gain > SAME for gain in gains),
         "as much": sum(abs(gain) <= SAME for gain in gains),
         "more": sum(gain < -SAME for gain in gains),
-        "quarter": sum(reached["quarter"]),
-        f"quarters of {MOMENT} s": sum(long),
-        "quarter of these": sum(
+        "reached in a quarter": sum(reached["quarter"]),
+        f"where that is {MOMENT} s or more": sum(long),
+        "reached of these": sum(
             both for both, many in zip(reached["quarter"], long, strict=True) if many
         ),
-        "ARX's quarter": sum(reached["arx"]),
+        "reached in a quarter of ARX's time": sum(reached["arx"]),
     }
 
 

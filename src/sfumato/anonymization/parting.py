@@ -737,10 +737,10 @@ def _more_by_standing(
     low, high, rows = (np.concatenate([part[at] for part in told]) for at in (1, 2, 3))
     distinct = shown.dictionary_encode(null_encoding="encode")
     number, found = np.asarray(distinct.indices), []
+    there = rows > 0
+    codes = line.order[np.concatenate([low[there], high[there]])]
     for groups, cells in ((np.arange(len(shown)), shown), (number, distinct.dictionary)):
-        ends = [np.concatenate([one[rows > 0] for one in both])
-                for both in ((line.order[low], line.order[high]), (groups, groups))]  # fmt: skip
-        stands = line.standing(*ends, cells)
+        stands = line.standing(codes, np.tile(groups[there], 2), cells)
         inside = np.log2(np.maximum(stands.weight(counts), 1.0))
         found.append([float((rows * of[groups]).sum()) for of in (stands.loss, inside)])
     (apart, apart_bits), (together, together_bits) = found
