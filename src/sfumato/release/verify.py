@@ -537,11 +537,12 @@ def _same_bytes(opened: Table, output: Mapping[str, str]) -> Finding:
         )
         remedy = "Verify it where it was released."
         return Finding("fingerprint", False, say, {"not_checked": ["fingerprint"]}, remedy)
+    same = found == promised
     return Finding(
         "fingerprint",
-        found == promised,
+        same,
         "the table is the one that was released"
-        if found == promised
+        if same
         else "the table is not the one that was released: its fingerprint differs",
         remedy="Get the released table again, or release this one.",
     )
