@@ -446,13 +446,13 @@ def test_equal_pairs_leave_a_promise_about_what_columns_separate():
     assert any("but 0.01 of all pairs" in note for note in found.notes)
 
 
-def test_sets_are_compared_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_are_compared_alike_by_numpy_and_by_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(5)
     sets, smaller = random.random((50, 12)) < 0.5, random.random((40, 12)) < 0.4
     expected = [any((one <= other).all() for one in smaller) for other in sets]
     assert 0 < sum(expected) < len(expected)
-    for block in (1, 7, 2048):
-        monkeypatch.setattr(hitting_sets, "_BLOCK", block)
+    for pairs in (0, 1 << 22):
+        monkeypatch.setattr(hitting_sets, "_FEW_PAIRS", pairs)
         assert hitting_sets._contains_any(sets, smaller).tolist() == expected
 
 

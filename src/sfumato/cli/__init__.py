@@ -134,7 +134,6 @@ class VerbGroup(TyperGroup):
         if name in self.verbs:
             found = load(self.verbs[name])
         if self.own_process:
-            gc.freeze()  # nor are they looked at again
             gc.enable()
         return name, found, rest
 
