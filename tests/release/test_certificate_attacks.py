@@ -445,6 +445,40 @@ def test_a_raw_table_does_not_hold_because_its_certificate_promises_nothing(
     assert says in " ".join(done.out.split())
 
 
+COUNTED = (
+    ("k",), ("classes",), ("rows",), ("qi",), ("output", "rows"), ("output", "columns"),
+    ("asked", "k"), ("column_actions", "age"), ("column_actions", "name"),
+)  # fmt: skip
+"""What a certificate says of the released table, and anybody can count there."""
+
+
+@pytest.mark.parametrize("verb", ["mondrian", "with persons", "mask", "population"])
+def test_figures_that_are_not_those_of_the_table_do_not_hold(verb: str, tmp_path: Path) -> None:
+    source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
+    VERBS[verb](source, out)
+    true = certificate_path(out).read_text()
+    assert "figures" not in {finding.check for finding in sf.verify(out).findings}
+    body = json.loads(true)
+    there = [path for path, _ in leaves(body)]
+    paths = [next((path for path in there if path[: len(one)] == one), None) for one in COUNTED]
+    for path in filter(None, paths):
+        certificate_path(out).write_text(true)
+
+        def lie(told: dict[str, Any], path: tuple[Any, ...] = path) -> None:
+            *way, last = path
+            for step in way:
+                told = told[step]
+            old = told[last]
+            told[last] = (
+                old + 1 if isinstance(old, int) else "left out" if old != "left out" else "kept"
+            )
+
+        forged(out, lie)
+        found = sf.verify(out)
+        assert not found.holds, path
+        assert any(f.check == "figures" and not f.holds for f in found.findings), path
+
+
 @pytest.mark.parametrize(
     "promises",
     [None, {}, "all", [3], [{}], [{"kind": "ratio-at-most", "measured": {}}],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,26 @@ def test_also_where_rows_are_left_out() -> None:
     assert untouched(before, after) == list(before.columns[1:])
     means = sf.anonymize(before, qi=["age"], k=5, boundaries=limits, numbers_as="mean").to_pandas()
     assert means.index.equals(after.index)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_categories_of_rows_that_are_left_out_are_not_handed_on(kind: str) -> None:
+    stages = ["secret", *["low", "high"] * (ROWS // 2)][:ROWS]
+    every, age = ["high", "low", "mid", "secret"], [99, *[int(one) for one in ages()[1:]]]
+    limits = {"age": {"max_width": 8}}
+    if kind == "polars":
+        columns = {"age": age, "stage": pl.Series(stages, dtype=pl.Enum(every))}
+        after: Any = sf.anonymize(pl.DataFrame(columns), qi=["age"], k=5, boundaries=limits)
+        assert after.to_polars().schema["stage"] == pl.Enum(every[:-1])
+        return
+    stage = pd.Categorical(stages, categories=every, ordered=True)
+    index = pd.MultiIndex.from_arrays([range(ROWS), pd.CategoricalIndex(stages)])
+    before = pd.DataFrame({"age": age, "stage": stage}, index=index)
+    release = sf.anonymize(before, qi=["age"], k=5, boundaries=limits)
+    after = release.to_pandas()
+    assert release.suppressed_rows
+    assert after["stage"].cat.categories.tolist() == every[:-1]  # nobody is in "mid" anyway
+    assert b"secret" not in pickle.dumps(after)
 
 
 def test_a_polars_frame_keeps_its_types() -> None:

@@ -399,7 +399,7 @@ def verify(
     with ExitStack() as stack:
         try:
             tables = opened_release(text, record, stack, budget)
-            findings += _same(tables, record.body["output"]["tables"])
+            findings += _same(tables, record.body)
             findings += _described(text, tables)
             promised = record.body["promises"]
             findings += [one for told in promised for one in _replayed(dict(told), tables, budget)]
@@ -446,11 +446,12 @@ def opened_release(
     return tables
 
 
-def _same(tables: Mapping[str, Table], recorded: Mapping[str, Any]) -> list[Finding]:
-    """Whether the tables are those that were released."""
+def _same(tables: Mapping[str, Table], body: Mapping[str, Any]) -> list[Finding]:
+    """Whether the tables are those that were released, and as the certificate describes them."""
+    recorded = body["output"]["tables"]
     differ = [n for n, one in tables.items() if one.fingerprint() != recorded[n]["fingerprint"]]
     listed = ", ".join(f"`{name}`" for name in differ)
-    return [
+    found = [
         Finding(
             "fingerprint",
             not differ,
@@ -460,6 +461,12 @@ def _same(tables: Mapping[str, Table], recorded: Mapping[str, Any]) -> list[Find
             remedy=_AGAIN,
         )
     ]
+    known = {name: (one.rows, list(one.columns)) for name, one in tables.items()}
+    told = {name: (recorded[name]["rows"], recorded[name]["columns"]) for name in tables}
+    if told != known or body["rows"] != sum(rows for rows, _ in known.values()):
+        said = "the certificate says of the tables what they do not show: rows or columns"
+        found.append(Finding("figures", False, said, remedy=_AGAIN))
+    return found
 
 
 def _described(text: str, tables: Mapping[str, Table]) -> list[Finding]:

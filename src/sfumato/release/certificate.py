@@ -36,6 +36,7 @@ from sfumato.results import plain
 from sfumato.tables import Table
 
 __all__ = [
+    "AGAIN",
     "FIELDS",
     "FORMAT",
     "Certificate",
@@ -74,7 +75,7 @@ FIELDS = {
 _LONGEST = 64 << 20
 """Bytes of a certificate that are read."""
 _LONGEST_NAME = 200
-_AGAIN = "Get it again from where it was made, or release the table again."
+AGAIN = "Get it again from where it was made, or release the table again."
 
 
 def today() -> dt.date:
@@ -178,7 +179,7 @@ class Certificate:
         except (ValueError, RecursionError) as error:
             line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
             raise PromiseError(
-                f"the certificate is not whole{line}", where=where, remedy=_AGAIN
+                f"the certificate is not whole{line}", where=where, remedy=AGAIN
             ) from error
         if not isinstance(body, dict) or "certificate" not in body:
             raise SourceError(
@@ -198,7 +199,7 @@ class Certificate:
             raise PromiseError(
                 "the certificate was altered or damaged: its checksum differs",
                 where=where,
-                remedy=_AGAIN,
+                remedy=AGAIN,
             )
         return cls(body, signed)
 

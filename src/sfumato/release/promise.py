@@ -35,6 +35,7 @@ __all__ = [
     "CountsPersons",
     "Finding",
     "Promise",
+    "class_figures",
     "measured_on",
     "promise_class",
     "promise_from_dict",
@@ -147,6 +148,18 @@ def measured_on(promise: Promise, table: Table) -> bool:
     if isinstance(promise, CountsPersons):
         return promise.counts_again(table)
     return promise.kind not in MEASURED_ELSEWHERE
+
+
+def class_figures(
+    qi: Sequence[Sequence[str]], findings: Sequence[Finding], table: Table
+) -> tuple[int | None, int | None]:
+    """The smallest class of any set and the classes of the first, as a finding counted them."""
+    for finding in findings:
+        if finding.class_sizes is not None:
+            return finding.class_sizes
+    sizes = [table.class_sizes(columns) for columns in qi]
+    smallest = min((s.k for s in sizes if s.k is not None), default=None)
+    return smallest, sizes[0].classes if sizes else None
 
 
 def require_same_classes(

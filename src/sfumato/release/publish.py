@@ -33,7 +33,14 @@ from sfumato.release.certificate import (
     checked_author,
 )
 from sfumato.release.other_promises import RatioAtMost
-from sfumato.release.promise import MEASURED_ELSEWHERE, Anonymity, Finding, Promise, measured_on
+from sfumato.release.promise import (
+    MEASURED_ELSEWHERE,
+    Anonymity,
+    Finding,
+    Promise,
+    class_figures,
+    measured_on,
+)
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
 from sfumato.tables.columnar import ArrowSource, from_pandas, from_polars
@@ -191,6 +198,7 @@ class Release(Result, Frames):
 
         Where the input was one, rows keep their index, and columns that were not touched their
         cells and types: categories and their order, booleans, time differences, missing values.
+        Categories that only rows have which were left out are left out, too.
         An index that names persons, or is called like a column that was changed or left out, is
         replaced by numbers of rows; so is that of rows that were put into another order.
 
@@ -210,11 +218,11 @@ class Release(Result, Frames):
         frame = self.frame.iloc[rows]
         if self.order is not None:
             frame = frame.reset_index(drop=True)  # it would tell where the rows stood
-        made.index = frame.index
+        made.index = _as_shown(frame.index, self.frame.index)
         labels = {str(label): label for label in frame.columns}
         for name, action in self.column_actions.items():
             if action == "kept" and name in made.columns and name in labels:
-                made[name] = frame[labels[name]]
+                made[name] = _as_shown(frame[labels[name]], self.frame[labels[name]])
         return made.rename(columns=labels)
 
     def to_polars(self) -> pl.DataFrame:
@@ -228,7 +236,8 @@ class Release(Result, Frames):
             return made
         frame = self.frame[rows]
         kept = [n for n, action in self.column_actions.items() if action == "kept"]
-        return made.with_columns(*(frame[n] for n in kept if n in made.columns))
+        there = [name for name in kept if name in made.columns]
+        return made.with_columns(*(_as_shown(frame[n], self.frame[n]) for n in there))
 
     def _kept_rows(self) -> slice | npt.NDArray[np.integer[Any]] | None:
         """Which of the frame's rows are in the release; None where that is not known any more."""
@@ -351,6 +360,21 @@ def publish(
             beside.unlink(missing_ok=True)
             raise
     return replace(release, certificate=sealed, table=None)  # it now lies where it was written
+
+
+def _as_shown(shown: Any, whole: Any) -> Any:
+    """A column or index of a frame without the categories that only rows left out had."""
+    if hasattr(shown, "remove_unused_levels"):
+        shown = shown.remove_unused_levels()
+        return shown.set_levels(
+            [*map(_as_shown, shown.levels, whole.remove_unused_levels().levels)]
+        )
+    if type(shown.dtype).__name__ not in ("CategoricalDtype", "Enum"):
+        return shown
+    gone = {*whole.unique()} - {*shown.unique()}
+    if hasattr(shown.dtype, "ordered"):
+        return getattr(shown, "cat", shown).remove_categories([*gone])
+    return shown.cast(type(shown.dtype)([one for one in shown.dtype.categories if one not in gone]))
 
 
 @contextmanager
@@ -598,7 +622,7 @@ def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:
             where=plan.source.name,
             remedy=" ".join(finding.remedy for finding in broken if finding.remedy) or None,
         )
-    k, classes = _classes(plan.qi, findings, written)
+    k, classes = class_figures(plan.qi, findings, written)
     figures, told = _not_promised(plan, written, budget)
     utility, risk = _of_classes(plan, written, classes, budget)
     return replace(
@@ -700,18 +724,6 @@ def _not_promised(
     return figures, (*told, *more)
 
 
-def _classes(
-    qi: Sequence[tuple[str, ...]], findings: Sequence[Finding], written: Table
-) -> tuple[int | None, int | None]:
-    """The smallest class of any set and the classes of the first, as a finding counted them."""
-    for finding in findings:
-        if finding.class_sizes is not None:
-            return finding.class_sizes
-    sizes = [written.class_sizes(columns) for columns in qi]
-    smallest = min((s.k for s in sizes if s.k is not None), default=None)
-    return smallest, sizes[0].classes if sizes else None
-
-
 def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
     """The fields of the certificate; findings are recorded with the promises they answer.
 
@@ -726,7 +738,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
     files = written.engine.files_fingerprint() if asks_sql(written.engine) else None
     k, classes = release.k, release.classes
     if not all(measured_on(promise, written) for promise in release.promises):
-        k, classes = _classes(release.qi, (), written)
+        k, classes = class_figures(release.qi, (), written)
     return {
         "method": release.method,
         "asked": _passed_on(release.asked),

@@ -32,12 +32,13 @@ from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.diversity import bin_edges
 from sfumato.privacy.models import PromiseFields
 from sfumato.release.beside import about_promise, pseudonyms_of
-from sfumato.release.certificate import Certificate, certificate_path
+from sfumato.release.certificate import AGAIN, Certificate, certificate_path
 from sfumato.release.promise import (
     MEASURED_ELSEWHERE,
     Anonymity,
     Finding,
     Promise,
+    class_figures,
     measured_on,
     promise_class,
     promise_from_dict,
@@ -363,12 +364,13 @@ class _Replay:
                 recorded = record.body["input"]["fingerprint"]
                 found.append(_same_input(recorded, table(of, budget=self._budget)))
             columns = record.body["input"]["columns"]
-            return found + self._promised(record.body["promises"], columns, people)
+            promised = self._promised(record.body["promises"], columns, people)
+            return found + promised + self._figures(record.body, promised)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SourceError(
                 "the certificate lacks what it must say",
                 where=str(self._place),
-                remedy="Get it again from where it was made, or release the table again.",
+                remedy=AGAIN,
             ) from error
 
     def _promised(self, recorded: Any, columns: list[str], people: Any) -> list[Finding]:
@@ -399,6 +401,44 @@ class _Replay:
         if not any(map(_columns_of, self.promises)) and not any(map({*columns}.__and__, left_out)):
             found.append(_nothing_promised("the certificate"))
         return found
+
+    def _figures(self, body: Mapping[str, Any], findings: Sequence[Finding]) -> list[Finding]:
+        """That the certificate says of the table what it does not show, if it does."""
+        table, sets = self._opened, body.get("qi", ())
+        about = [promise for promise in self.promises if isinstance(promise, Anonymity)]
+        differ = [name for name, told in _asked_numbers(body["asked"], self.promises) if not told]
+        actions, columns = body["column_actions"], list(table.columns)
+        there = [name for name, action in actions.items() if action != "left out"]
+        told = {
+            "rows": (body["rows"], body["output"]["rows"]) == (table.rows, table.rows),
+            "columns": body["output"]["columns"] == columns and sorted(there) == sorted(columns),
+            "quasi-identifiers": all([*map(list, one.qi)] == sets for one in about)
+            and {name for names in sets for name in names} <= {*columns},
+        }
+        if told["quasi-identifiers"] and not any(finding.broken for finding in findings):
+            here = all(measured_on(promise, table) for promise in self.promises)
+            k, classes = class_figures(sets, findings if here else (), table)
+            told |= {"k": body["k"] == k, "classes": body["classes"] == classes}
+        differ += [name for name, same in told.items() if not same]
+        if not differ:
+            return []
+        said = f"the certificate says of the table what it does not show: {', '.join(differ)}"
+        return [Finding("figures", False, said, {"differ": differ}, remedy=AGAIN)]
+
+
+def _asked_numbers(asked: Mapping[str, Any], promises: Sequence[Promise]) -> list[tuple[str, bool]]:
+    """The numbers that promises were asked for by, and whether one of these has each of them."""
+    names = {name for model in MODELS for name in model.numbers}
+    held: dict[str, set[Any]] = {name: set() for name in (*names, "k_map")}
+    for promise in promises:
+        for one in (promise, *getattr(promise, "models", ())):
+            for name in names & {*dir(one)}:
+                held["k_map" if promise.kind == "k-map" else name].add(getattr(one, name))
+    return [
+        (f"{name} that was asked", asked[name] in held[name])
+        for name in sorted(held.keys() & asked.keys())
+        if isinstance(asked[name], int | float)
+    ]
 
 
 def _nothing_promised(what: str) -> Finding:
