@@ -23,6 +23,7 @@ __all__ = [
     "noun",
     "percent",
     "phrase",
+    "ratio",
     "rows_known",
     "sentence",
     "several_below",
@@ -158,17 +159,30 @@ def percent(share: float | None) -> str:
     return "0%" if said == "-0%" else said
 
 
-def hundredths(share: float) -> str:
-    """A share with two digits, which is never none or all when it is not.
+def hundredths(share: float, digits: int = 2) -> str:
+    """A share with two digits or more, which is never none or all when it is not.
 
     Examples
     --------
     >>> hundredths(0.0), hundredths(0.125), hundredths(0.00001), hundredths(0.99999)
     ('0.00%', '12.50%', '<0.01%', '>99.99%')
     """
-    if 0 < share < 0.0001:
-        return "<0.01%"
-    return ">99.99%" if 0.9999 < share < 1 else f"{share:.2%}"
+    least = 10 ** -(digits + 2)
+    if 0 < share < least:
+        return f"<{least:.{digits}%}"
+    return f">{1 - least:.{digits}%}" if 1 - least < share < 1 else f"{share:.{digits}%}"
+
+
+def ratio(value: float, digits: int = 9) -> str:
+    """A ratio with so many digits, which is never one when it is not.
+
+    Examples
+    --------
+    >>> ratio(0.25), ratio(1.0), ratio(1 - 1e-12)
+    ('0.25', '1', '>0.999999999')
+    """
+    said = f"{value:.{digits}g}"
+    return f">0.{'9' * digits}" if said == "1" and value < 1 else said
 
 
 def at_most(share: float | None) -> str:

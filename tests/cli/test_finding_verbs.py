@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cli_tools import sfumato
@@ -70,3 +75,17 @@ def test_tables_of_no_and_one_row(tmp_path):
         assert sfumato("keys", path, "--json").json["keys"] == [[]]
         assert sfumato("uniques", path).code == 0
         assert sfumato("violations", path).code == 0
+
+
+def test_a_few_rows_of_many_are_neither_none_nor_all(tmp_path: Path) -> None:
+    jobs = pa.array(["few"] * 3 + ["many"] * 99_997)
+    out = tmp_path / "out.csv"
+    pq.write_table(pa.table({"job": jobs}), tmp_path / "jobs.parquet")
+    asked = ("-k", 3, "--qi", "job", "--rows-are-people", "-o", out)
+    made = sfumato("anonymize", tmp_path / "jobs.parquet", *asked).out
+    assert re.search(r"rows above 0.2 +<0\.01% +<0\.01%", made), made
+    pq.write_table(pa.table({"n": [1, *range(1, 100_000)]}), tmp_path / "n.parquet")
+    measured = sfumato("measure", tmp_path / "n.parquet", "-c", "n").out
+    assert "pair of rows left together: separation >0.999999999" in " ".join(measured.split())
+    single = sfumato("uniques", tmp_path / "n.parquet", "--sampling-fraction", 0.9).out
+    assert "is right with probability >99.9%" in " ".join(single.split())

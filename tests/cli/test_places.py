@@ -8,6 +8,7 @@ import pytest
 
 from cli_tools import sfumato
 from sfumato.cli._options import new_file
+from sfumato.engines.writing import check_destination
 from sfumato.errors import ParameterError
 from sfumato.secure.tls import parse_address
 
@@ -45,6 +46,13 @@ def test_a_folder_is_no_file(tmp_path):
         new_file(str(tmp_path), True)
     with pytest.raises(ParameterError, match="no such folder"):
         new_file(str(tmp_path / "none" / "x"), False)
+
+
+def test_a_link_to_nowhere_is_refused_before_any_work(tmp_path):
+    place = tmp_path / "out.csv"
+    place.symlink_to(tmp_path / "nowhere.csv")
+    with pytest.raises(ParameterError, match=r"out\.csv: this is a link"):
+        check_destination(str(place))
 
 
 @pytest.mark.parametrize(

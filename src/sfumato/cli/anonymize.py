@@ -25,7 +25,7 @@ from sfumato.cli._running import Run, figures, listed, table_verb, titled, warne
 from sfumato.errors import ParameterError
 from sfumato.fields import Columns, parameters
 from sfumato.files import write_text
-from sfumato.wording import counted, phrase
+from sfumato.wording import counted, hundredths, phrase
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -576,4 +576,4 @@ def _numbers(figures: Any) -> str:
 
 
 def _share(risk: float | None) -> str:
-    return "–" if risk is None else f"{risk:.2%}"
+    return "–" if risk is None else hundredths(risk)

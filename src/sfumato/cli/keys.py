@@ -26,7 +26,7 @@ from sfumato.cli._options import (
     split_columns,
 )
 from sfumato.cli._running import Run, Stream, figures, read_as_stream, table_verb, titled
-from sfumato.wording import counted, hundredths, noun
+from sfumato.wording import counted, hundredths, noun, percent
 
 if TYPE_CHECKING:
     from sfumato.quasi.key import Key
@@ -378,7 +378,7 @@ def view_uniques(found: Uniques) -> RenderableType:
         parts.append(f"Stopped by {found.stopped_by}: not all sets were looked at.")
     verdict = (
         f"{_exposed(found)} can be singled out by at most {counted(found.max_size, 'column')}; a "
-        f"match with a unique row is right with probability {found.dis:.1%}."
+        f"match with a unique row is right with probability {percent(found.dis)}."
     )
     return Group(*parts, verdict)
 

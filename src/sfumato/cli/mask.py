@@ -26,7 +26,7 @@ from sfumato.cli._options import (
 from sfumato.cli._running import Run, Stream, figures, listed, read_as_stream, table_verb, warned
 from sfumato.errors import ParameterError
 from sfumato.files import read_text
-from sfumato.wording import counted, hundredths
+from sfumato.wording import counted, hundredths, ratio
 
 if TYPE_CHECKING:
     from sfumato.release import Release
@@ -127,7 +127,7 @@ def view_mask(release: Release) -> RenderableType:
         parts.append(
             Text(
                 f"distinct ratio {measures.distinct:.6g}, separation ratio "
-                f"{measures.separation:.9g}, {hundredths(measures.unique)} of {who} alone"
+                f"{ratio(measures.separation)}, {hundredths(measures.unique)} of {who} alone"
             )
         )
     parts += [Text(warning) for warning in release.warnings]

@@ -24,7 +24,7 @@ from sfumato.cli._options import (
 )
 from sfumato.cli._running import Run, figures, listed, table_verb
 from sfumato.errors import ParameterError
-from sfumato.wording import counted, hundredths
+from sfumato.wording import counted, hundredths, noun, ratio
 
 if TYPE_CHECKING:
     from sfumato.privacy.check import Risk
@@ -74,7 +74,8 @@ def view_measures(found: Measures, wild: bool = False) -> RenderableType:
     lines.add_row(f"{alone:,}", f"{by_themselves}: {hundredths(found.unique)}")
     lines.add_row(
         f"{found.unseparated_pairs:,}",
-        f"pairs of rows{of} left together: separation {found.separation:.9g}",
+        f"{noun('pairs', found.unseparated_pairs)} of rows{of} left together: separation "
+        f"{ratio(found.separation)}",
     )
     least = "rows that a row matches at least, itself included (k)"
     lines.add_row(
@@ -214,7 +215,7 @@ def view_risk(found: Risk, wild: bool = False) -> RenderableType:
 
 
 def _share(risk: float | None) -> str:
-    return "–" if risk is None else f"{risk:.3%}"
+    return "–" if risk is None else hundredths(risk, 3)
 
 
 @app.command(

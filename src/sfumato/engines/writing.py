@@ -103,6 +103,12 @@ def check_destination(
                     where=destination,
                     remedy="Write to another name.",
                 )
+    if path.is_symlink() and not path.exists():
+        raise ParameterError(
+            "this is a link to a file that does not exist",
+            where=destination,
+            remedy="Write to that file, or remove the link.",
+        )
     if not force and path.exists():
         raise ParameterError(
             "this file exists already",

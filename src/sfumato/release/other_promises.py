@@ -16,6 +16,7 @@ from sfumato.privacy import Model, ModelFinding, check, merged_checks, model_fro
 from sfumato.release.promise import CountsPersons, Finding, require_same_classes
 from sfumato.tables import Table
 from sfumato.wording import counted
+from sfumato.wording import ratio as told
 
 __all__ = ["LinkedHistories", "RatioAtMost", "WithoutColumns"]
 
@@ -72,9 +73,9 @@ class RatioAtMost(CountsPersons):
             return Finding(
                 check=self.kind,
                 holds=False,
-                say=f"{self.measure} ratio of the {published}, at most {self.beta:g} promised, was "
-                "not checked: pairs of different persons were counted when this was released, by "
-                f"`{self.person}`, which it does not show",
+                say=f"{self.measure} ratio of the {published}, at most {self.beta:.12g} promised, "
+                "was not checked: pairs of different persons were counted when this was released, "
+                f"by `{self.person}`, which it does not show",
                 measured={"not_checked": ["pairs of different persons"]},
                 remedy="Ask its maker, who can count them.",
             )
@@ -89,7 +90,7 @@ class RatioAtMost(CountsPersons):
             check=self.kind,
             holds=ratio <= self.beta,
             say=f"{self.measure} ratio of the {published} is "
-            f"{ratio:.6g}, at most {self.beta:g} was promised",
+            f"{told(ratio, 6)}, at most {self.beta:.12g} was promised",
             measured={"ratio": ratio, "classes": sizes.classes, "rows": sizes.rows},
             remedy="Publish fewer columns, or allow a larger β.",
             class_sizes=(alike.k, alike.classes),
