@@ -35,6 +35,18 @@ def test_program_lists_its_verbs_without_loading_them():
     assert not loaded_by(statement).intersection({*HEAVY, "numpy"})
 
 
+def test_options_that_are_plain_are_read_without_pydantic(tmp_path):
+    table = tmp_path / "people.csv"
+    table.write_text("age,sex\n20,F\n30,M\n")
+    statement = (
+        "import contextlib, io\n"
+        "from sfumato.cli import main\n"
+        f"sys.argv = ['sfumato', 'risk', {str(table)!r}, '--qi', 'age,sex', '--threads', '1']\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()"
+    )
+    assert not loaded_by(statement).intersection({"pydantic", "numba"})
+
+
 def test_public_names_all_resolve():
     import sfumato
 

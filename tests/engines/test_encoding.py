@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 import threading
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -270,3 +271,29 @@ def test_columns_read_while_loops_are_loaded_have_the_same_codes(monkeypatch, ah
     assert found[1] == wanted[1]
     assert sorted(asked) == [["a"], ["b"], ["c"], ["d"]]
     assert asked[0] == ["d"]
+
+
+def test_the_largest_columns_are_read_first_and_other_work_beside_them(monkeypatch):
+    table = pa.table({name: [at, 7, 7] * 9 for at, name in enumerate("abc")})
+    columns = [column_of(name, pa.int64()) for name in "abc"]
+    done = []
+
+    def read(names):
+        done.append(*names)
+        return table.select(names).to_batches()
+
+    def in_turn(function, items, entries, threads=None):
+        return [function(item) for item in items]
+
+    monkeypatch.setattr(budget, "_WORTHWHILE", 1)
+    monkeypatch.setattr(encoding, "each", in_turn)
+    monkeypatch.setattr(encoding, "number_nearby", SimpleNamespace(settled=True))
+    beside = [lambda: done.append("beside")]
+    sizes = {"c": 9, "a": 3, "other": 5}
+    found = encode_apart(
+        read, columns, rows=27, budget=Budget(threads=2), sizes=sizes, beside=beside
+    )
+    assert done == ["beside", "c", "a", "b"]
+    wanted = encode_batches(table.to_batches(), columns)
+    assert [codes.tolist() for codes in found[0]] == [codes.tolist() for codes in wanted[0]]
+    assert found[1:] == wanted[1:]

@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samples import sample_path
+from sfumato import budget as limits
 from sfumato.budget import Budget
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import BATCH_ROWS, Codes
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import BudgetError, EngineError
-from sfumato.tables.columnar import ArrowSource
+from sfumato.tables import source
+from sfumato.tables.columnar import ArrowSource, ParquetSource
 
 
 class Counted(ArrowSource):
@@ -252,3 +254,19 @@ def test_classes_counted_here_need_no_lookup(tmp_path: Path) -> None:
         written.append((tmp_path / f"{name}.csv").read_text())
     assert written[0] == written[1]
     assert written[0] == "sex,age,pay\nF,a,1\nM,b,2\nF,a,3\n"
+
+
+def test_a_file_is_hashed_while_its_columns_are_read(tmp_path, monkeypatch):
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"age": [20, 30] * 9, "sex": ["F", "M"] * 9}), path)
+    monkeypatch.setattr(limits, "_WORTHWHILE", 1)
+    hashed = []
+    monkeypatch.setattr(source, "file_fingerprint", lambda *of: hashed.append(of) or "sha256:0")
+    for threads, before in [(2, 1), (1, 0)]:
+        engine = MemoryEngine(ParquetSource([path], "people"))
+        engine.expect_fingerprint()
+        engine.codes(["age", "sex"], Budget(threads=threads))
+        assert len(hashed) == before  # one thread has nothing to do it beside of
+        assert engine.fingerprint() == "sha256:0"
+        assert hashed == [(path,)]
+        hashed.clear()

@@ -43,6 +43,7 @@ from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import Budget, within_budget
+from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, asks_sql
 from sfumato.errors import PromiseError, spell
 from sfumato.fields import declares
@@ -131,6 +132,8 @@ def anonymize(
     with _one_moment(opened):
         request = request.opened(opened, budget)
         opened = _with_room(opened, request, budget)
+        if output is not None and isinstance(opened.engine, MemoryEngine):
+            opened.engine.expect_fingerprint()
         refuse_too_wide(opened, writing=True)
         if budget.memory is not None:
             from sfumato.anonymization.in_parts import refuse_too_large

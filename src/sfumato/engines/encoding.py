@@ -15,7 +15,7 @@ installed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from threading import Event, Lock
@@ -112,6 +112,8 @@ def encode_apart(
     limit: int | None = None,
     budget: Budget | None = None,
     where: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    beside: Sequence[Callable[[], None]] = (),
 ) -> tuple[tuple[CodeArray, ...], tuple[pa.Array, ...], int]:
     """The same, every column read by itself, on as many cores as the budget allows.
 
@@ -119,6 +121,10 @@ def encode_apart(
     ----------
     read
         Gives the batches of some columns; it is asked for each column once, from several threads.
+    sizes
+        By column how much there is to read: whoever reads the most begins first.
+    beside
+        What else there is to do that takes about as long as a column; left undone on one core.
 
     Examples
     --------
@@ -136,6 +142,7 @@ def encode_apart(
             read(names), columns, rows=rows, limit=limit, budget=budget, where=where
         )
     watch = _Watch(rows, limit, budget, where, len(columns))
+    order = sorted(range(len(columns)), key=lambda at: -(sizes or {}).get(columns[at].name, 0))
     loaded, one_begins = Event(), Lock()
     begun: dict[int, Iterable[pa.RecordBatch]] = {}
 
@@ -148,7 +155,7 @@ def encode_apart(
     def read_ahead() -> None:
         """Read columns, the last first, while loops are loaded: they cannot be numbered yet."""
         held = 0
-        for at in reversed(range(len(columns))):
+        for at in reversed(order):
             with one_begins:
                 if at in begun or held >= _AHEAD or loaded.is_set():
                     return
@@ -160,18 +167,18 @@ def encode_apart(
                         break
                 begun[at] = chain(_given_up(some), batches)
 
-    def one(at: int) -> tuple[CodeArray, pa.Array, int]:
+    def one(at: int) -> None:
         with one_begins:
             batches = begun.pop(at, None) or read([columns[at].name])
             begun[at] = ()
-        ((array, values),), length = _encoded(batches, [columns[at]], watch, at)
-        return array, values, length
+        made[at] = _encoded(batches, [columns[at]], watch, at)
 
-    first = () if number_nearby.settled or limit is not None else (load, read_ahead)
-    work = [*first, *(partial(one, at) for at in range(len(columns)))]
-    made = each(lambda do: do(), work, rows * len(columns), threads)[len(first) :]
-    arrays, values, lengths = zip(*made, strict=True)
-    return arrays, values, lengths[0]
+    first = beside if number_nearby.settled or limit is not None else (load, read_ahead, *beside)
+    work: list[Callable[[], None]] = [*first, *(partial(one, at) for at in order)]
+    made: dict[int, tuple[list[tuple[CodeArray, pa.Array]], int]] = {}
+    each(lambda do: do(), work, rows * len(columns), threads)
+    arrays, values = zip(*(made[at][0][0] for at in range(len(columns))), strict=True)
+    return arrays, values, made[0][1]
 
 
 def _given_up(batches: deque[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

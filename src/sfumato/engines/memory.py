@@ -94,6 +94,8 @@ class MemoryEngine:
         self.threads = threads
         self.memory = memory
         self._rows: int | None = None
+        self._fingerprint: str | None = None
+        self._to_be_named = False
         self._encoded: dict[str, tuple[CodeArray, pa.Array]] = {}
         self._sizes: OrderedDict[frozenset[str], ClassSizes] = OrderedDict()
         self._class_of: WeakKeyDictionary[Codes, npt.NDArray[np.uint32]] = WeakKeyDictionary()
@@ -298,7 +300,14 @@ class MemoryEngine:
 
     def fingerprint(self) -> str:
         """Identity of the source's content."""
-        return self.source.fingerprint()
+        return self._fingerprint or self.source.fingerprint()
+
+    def expect_fingerprint(self) -> None:
+        """Say that files will be asked for theirs: it is found while their columns are read."""
+        self._to_be_named = bool(self.source.paths)
+
+    def _name(self) -> None:
+        self._fingerprint = self.source.fingerprint()
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -453,7 +462,10 @@ class MemoryEngine:
             if rows is not None and getattr(self.source, "columns_apart", False):
                 at_once = _AT_ONCE if self.memory is None else BATCH_ROWS
                 read = partial(self.source.batches, rows=at_once)
-                found = encode_apart(read, wanted, rows=rows, **limits)
+                named, self._to_be_named = self._to_be_named, False
+                limits["beside"] = [self._name] if named else []
+                sizes = getattr(self.source, "column_sizes", dict[str, int])()
+                found = encode_apart(read, wanted, rows=rows, sizes=sizes, **limits)
             else:
                 found = encode_batches(self.source.batches(missing), wanted, rows=rows, **limits)
         arrays, values, length = found

@@ -22,7 +22,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -427,7 +427,7 @@ class Codes:
         """Number of entries (rows, or distinct combinations)."""
         return len(self.arrays[0]) if self.arrays else (self.length or 0)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Number of rows the entries stand for."""
         return self.entries if self.counts is None else int(self.counts.sum())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 __all__ = ["PrivateFolder", "Spool", "allow", "batch_rows", "give_back", "held_bytes",
-           "text_as_dictionary"]  # fmt: skip
+           "stored_sizes", "text_as_dictionary"]  # fmt: skip
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES, _LEAST_GROUP = 1 << 26, 1 << 20
@@ -230,6 +230,13 @@ def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> p
         array, wanted = batch.column(name), plain(schema.field(name).type)
         arrays.append(array if plain(array.type) == wanted else array.cast(wanted))
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def stored_sizes(metadata: pq.FileMetaData) -> dict[str, int]:
+    """Bytes of each column in the first group of rows of a Parquet file."""
+    groups = map(metadata.row_group, range(min(1, metadata.num_row_groups)))
+    parts = [group.column(at) for group in groups for at in range(group.num_columns)]
+    return {part.path_in_schema: part.total_compressed_size for part in parts}
 
 
 def batch_rows(rows: int, columns: int, size: int = _ROW_GROUP_BYTES) -> int:

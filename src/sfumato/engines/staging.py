@@ -36,6 +36,7 @@ from sfumato.engines.spool import (
     allow,
     batch_rows,
     held_bytes,
+    stored_sizes,
     text_as_dictionary,
 )
 from sfumato.engines.writing import (
@@ -383,6 +384,14 @@ class WrittenFile:
         import pyarrow.parquet as pq
 
         return int(pq.read_metadata(self.path).num_rows)
+
+    def column_sizes(self) -> dict[str, int]:
+        """About how much there is to read of each column, where the file states it."""
+        if self.format.kind != "parquet":
+            return {}
+        import pyarrow.parquet as pq
+
+        return stored_sizes(pq.read_metadata(self.path))
 
     def code_bytes(self) -> int:
         """About how much memory the codes take: four bytes a cell, at most one cell a byte."""

@@ -261,7 +261,7 @@ def by_appearance(
     ([1, 2, 1], [7, 5])
     """
     numbers = np.zeros(len(indices), np.uint32)
-    if not compiling.by_numpy(len(indices)):
+    if number_nearby.settled or not compiling.by_numpy(len(indices)):
         table, seen = np.zeros(size, np.uint32), np.empty(size, np.int64)
         _, many = number_nearby(indices, valid, 0, table, seen, 0, 0, numbers)
         return numbers, seen[:many]

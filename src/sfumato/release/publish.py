@@ -451,6 +451,8 @@ def _verified(
     `remote` is its destination where that is in a remote engine.
     """
     plan, written = _as_staged(plan), Table(staged.engine())
+    if isinstance(written.engine, MemoryEngine):
+        written.engine.expect_fingerprint()
     with _witnessed(plan, staged, written, remote, budget) as promised:
         release = _measured(promised, written, budget)
     order = None if plan.frame is None else staged.order

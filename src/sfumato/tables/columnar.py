@@ -22,7 +22,14 @@ import pyarrow.compute as pc
 
 from sfumato.budget import parse_size, usable_threads
 from sfumato.engines.protocol import BATCH_ROWS, column_of
-from sfumato.engines.spool import PrivateFolder, Spool, allow, batch_rows, text_as_dictionary
+from sfumato.engines.spool import (
+    PrivateFolder,
+    Spool,
+    allow,
+    batch_rows,
+    stored_sizes,
+    text_as_dictionary,
+)
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.tables.source import (
     TEXT_VALUE,
@@ -383,6 +390,10 @@ class ParquetSource(BaseSource):
     def row_count(self) -> int:
         """Number of rows, from the files' footers."""
         return sum(metadata.num_rows for metadata in self._metadata)
+
+    def column_sizes(self) -> dict[str, int]:
+        """About how much there is to read of each column."""
+        return stored_sizes(self._metadata[0])
 
     def code_bytes(self) -> int:
         """About how much memory the codes and the text values take."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -303,32 +302,38 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
 
 
 def _cut_large(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
-    """Cut blocks of more than `least` entries one after the other, on all cores.
+    """Cut blocks of more than `least` entries, and what is left of them, on all cores.
 
     Where a block is cut is found on one of them; what it holds is moved array by array.
     """
     table, weights, sensitive, target, _, index = given[:6]
     moved = [index, weights, *([target] if len(target) else []), *table, *sensitive]  # wide first
-    at = 0
-    while at < len(starts) - 1:
-        begin, end = starts[at : at + 2]
+
+    def sides(block: tuple[int, int]) -> tuple[int, int, Array] | None:
+        """Where a block begins, its left part ends, and who goes there; None: it is not cut."""
+        begin, end = block
         where = np.array([-1, 0, 0])
-        if end - begin > least:
-            _cut_blocks(starts[at : at + 2], 0, *given, where)
+        _cut_blocks(np.array(block), 0, *given, where)
         if where[0] < 0:
-            at += 1
-            continue
+            return None
         side = np.empty(end - begin, np.uint8)
-        middle = begin + _sides(table[where[0], begin:end], where[1], where[2], side)
-        parts = [array[begin:end] for array in moved]
-        each(partial(_part, side), parts, len(side) * len(parts), workers)
-        starts = np.insert(starts, at + 1, middle)
+        return begin, begin + _sides(table[where[0], begin:end], where[1], where[2], side), side
+
+    def part(work: tuple[Array, int, Array]) -> None:
+        array, begin, side = work
+        own = array[begin : begin + len(side)]
+        _move(own, side, np.empty_like(own))
+
+    blocks = list(pairwise(starts.tolist()))
+    while blocks := [(begin, end) for begin, end in blocks if end - begin > least]:
+        entries = sum(end - begin for begin, end in blocks)
+        found = [cut for cut in each(sides, blocks, entries, workers) if cut is not None]
+        work = [(array, begin, side) for begin, _, side in found for array in moved]
+        each(part, work, entries * len(moved), workers)
+        blocks = [(begin, middle) for begin, middle, _ in found]
+        blocks += [(middle, begin + len(side)) for begin, middle, side in found]
+        starts = np.union1d(starts, [middle for _, middle, _ in found]).astype(np.int64)
     return starts
-
-
-def _part(side: Array, array: Array) -> None:
-    """Bring the entries of the left side to the front."""
-    _move(array, side, np.empty_like(array))
 
 
 def _cut_each(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
