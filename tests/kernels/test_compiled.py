@@ -396,23 +396,43 @@ def test_arrays_that_share_memory_are_not_copied_apart(ways):
     assert ways[0] == "compiled"
 
 
+class Stored:
+    """What numba kept of a loop."""
+
+    overload = ("i", "u", "i")
+    typeof_pyval = staticmethod(lambda value: value.dtype.kind)
+    _cache = property(lambda self: self)
+    _cache_file = property(lambda self: self)
+    _load_index = staticmethod(lambda: {(Stored.overload, "cpu"): "file"})
+
+    def __call__(self, *given):
+        return Loop(_add_up).plain(*given)
+
+
 def test_what_was_compiled_before_is_used(ways, monkeypatch):
-    class Stored:
-        overload = ("i", "u", "i")
-        typeof_pyval = staticmethod(lambda value: value.dtype.kind)
-        _cache = property(lambda self: self)
-        _cache_file = property(lambda self: self)
-        _load_index = staticmethod(lambda: {(Stored.overload, "cpu"): "file"})
-
-        def __call__(self, *given):
-            return Loop(_add_up).plain(*given)
-
+    monkeypatch.setattr(Loop, "lent", 0.0)
+    monkeypatch.setattr(Stored, "overload", ("i", "u", "i"))
     monkeypatch.setattr(Loop, "stored", True)
     monkeypatch.setattr(Loop, "dispatcher", Stored())
     Loop(_add_up)(*_arguments())
     assert ways == []
     Stored.overload = ("f", "u", "i")  # compiled, but for other types
     Loop(_add_up)(*_arguments())
+    assert ways == ["python"]
+
+
+def test_numba_is_not_loaded_for_what_is_done_sooner(ways, monkeypatch):
+    monkeypatch.setattr(Loop, "stored", True)
+    monkeypatch.setattr(Loop, "dispatcher", Stored())
+    monkeypatch.setattr(Loop, "lent", 1e-9)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    Loop(_add_up)(*_arguments())
+    assert ways == ["python"]
+    Loop(_add_up)(*_arguments())  # all such loops together have taken as long as loading it
+    assert ways == ["python"]
+    monkeypatch.setattr(Loop, "lent", 1.0)
+    monkeypatch.setattr(compiling, "_LITTLE", 10)
+    Loop(_add_up)(*_arguments())  # eleven numbers
     assert ways == ["python"]
 
 

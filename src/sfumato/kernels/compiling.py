@@ -53,6 +53,9 @@ _FEW = 256
 _LITTLE = 1 << 12
 """Numbers in arrays up to which a plain loop is as quick as LLVM is loaded."""
 
+_LENT = 0.2
+"""Seconds that loops which were compiled before may run as they are: numba is loaded in as much."""
+
 _MANY = 1 << 17
 """Entries from which on a single call is reason enough to compile."""
 
@@ -119,6 +122,8 @@ class Loop:
     at_once = False
     """Whether all loops are compiled or loaded when they are first called, however little they do;
     see `without_delay`."""
+    lent = _LENT
+    """What is left of that."""
 
     def __init__(
         self,
@@ -150,7 +155,9 @@ class Loop:
             except _TooLong:
                 self.patience = 0.0
             finally:
-                self.patience -= time.thread_time() - start
+                took = time.thread_time() - start
+                self.patience -= took
+                Loop.lent -= took if vars(self).get("_was_stored") else 0.0
         self._settled = self._without_numba if self.direct else self.dispatcher
         return self._settled(*arguments)
 
@@ -259,6 +266,9 @@ class Loop:
         if self.direct:  # what is kept is not worth loading for a little
             return _few(arguments, _LITTLE, apart=False) or not self.translated.is_kept(arguments)
         if not self._was_stored:
+            return True
+        little = Loop.lent > 0 and _few(arguments, _LITTLE, apart=False)
+        if little and "numba" not in sys.modules:
             return True
         signature = tuple(map(self.dispatcher.typeof_pyval, arguments))
         index = self.dispatcher._cache._cache_file._load_index()
