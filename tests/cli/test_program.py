@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import inspect
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 import typer
@@ -56,70 +53,6 @@ def test_every_verb_loads_and_explains_itself(verb):
     assert done.code == 0
     assert "Usage: sfumato" in done.out
     assert max(len(line) for line in done.out.splitlines()) <= 80
-
-
-NUMBERS = (
-    "7",
-    "-3",
-    "+04",
-    "0.25",
-    "1e3",
-    "nan",
-    "1_000",
-    "",
-    " 5 ",
-    "٣",
-    "9" * 30,
-    "x",
-    5,
-    0.5,
-    12,
-)
-TEXTS = ("", "x", "rows", "ROWS", "7", None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "bounds", "values"),
-    [
-        (int, {}, NUMBERS),
-        (int, {"min": 5}, NUMBERS),
-        (int, {"max": 6, "clamp": True}, NUMBERS),
-        (float, {"min": 0.1, "max": 7.0}, NUMBERS),
-        (str, {}, TEXTS),
-        (str, {"parser": str.upper}, TEXTS),
-        (Literal["rows", "cells"], {}, TEXTS),
-        (Literal["rows", "cells"], {"case_sensitive": False}, TEXTS),
-        (Path, {}, TEXTS),
-        (list[str], {}, (None, (), ("a", "b"))),
-        (list[int], {}, (None, (), ("4", "5"), ("x",))),
-    ],
-)
-def test_options_are_read_as_typer_reads_them(kind, bounds, values):
-    def verb(**options: Any) -> None: ...
-
-    option = inspect.Parameter(
-        "option", inspect.Parameter.KEYWORD_ONLY, default=typer.Option(None, **bounds),
-        annotation=kind,
-    )  # fmt: skip
-    verb.__signature__ = inspect.Signature([option])
-    verb.__annotations__ = {"option": kind}
-    app = typer.Typer(add_completion=False)
-    app.command()(verb)
-    (parameter, *_) = typer.main.get_command(app).params
-    theirs = getattr(parameter, "get_runtime_param", None)
-    if theirs is None:
-        pytest.skip("this typer reads options without pydantic")
-    plain = cli._Plain(parameter, lambda _: theirs())
-
-    def outcome(reader, value):
-        try:
-            return reader.coerce(value, param=parameter, ctx=None)
-        except Exception as error:
-            return type(error), error.message
-
-    for value in values:
-        ours, wanted = outcome(plain, value), outcome(theirs(), value)
-        assert (type(ours), repr(ours)) == (type(wanted), repr(wanted)), value
 
 
 def test_unknown_verb_suggests_the_nearest():

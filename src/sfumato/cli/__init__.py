@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -158,54 +158,6 @@ def without_values(command: Any) -> None:
         without_values(below)
 
 
-@cache
-def read_plainly() -> None:
-    """Let typer load pydantic, by which it reads options, only for what is not plain."""
-    from typer import core
-
-    kind: Any = getattr(core, "_TyperParameter", None)
-    if hasattr(kind, "get_runtime_param"):
-        whole = kind.get_runtime_param
-        kind.get_runtime_param = lambda self: self._runtime_param or _Plain(self, whole)
-
-
-class _Plain:
-    """Reads texts, words to choose from and short numbers; typer reads what else there is."""
-
-    _NUMBERS: ClassVar[dict[Any, str]] = {
-        int: r"[+-]?[0-9]{1,15}",
-        float: r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?",
-    }
-
-    def __init__(self, parameter: Any, otherwise: Callable[[Any], Any]) -> None:
-        self.parameter = parameter
-        self.otherwise = otherwise
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of an option as its verb takes it."""
-        several = param.multiple or param.nargs == -1
-        if value is None:
-            return () if several else None
-        described = self.parameter.type_descriptor
-        kind, about = described.annotation, described.parameter_info
-        if about.parser is None:
-            if several and kind == list[str] and all(isinstance(one, str) for one in value):
-                return list(value)
-            if not several and self._is_plain(value, kind, about):
-                return kind(value) if kind in self._NUMBERS else value
-        return self.otherwise(self.parameter).coerce(value, param=param, ctx=ctx)
-
-    def _is_plain(self, value: Any, kind: Any, about: Any) -> bool:
-        if kind in self._NUMBERS and not about.clamp and type(value) in (str, int, float):
-            if not re.fullmatch(self._NUMBERS[kind], str(value), re.ASCII):
-                return False
-            low, high = about.min, about.max
-            return (low is None or kind(value) >= low) and (high is None or kind(value) <= high)
-        if not isinstance(value, str):
-            return False
-        return kind is str or (get_origin(kind) is Literal and value in get_args(kind))
-
-
 app = typer.Typer(
     name="sfumato",
     cls=VerbGroup,
@@ -241,7 +193,6 @@ def main() -> None:
     gc.disable()  # until the verb is loaded: modules are no garbage
     sys.setswitchinterval(_SECONDS_ALONE)
     share_memory()
-    read_plainly()
     app(prog_name="sfumato")
 
 
