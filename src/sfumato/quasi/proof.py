@@ -247,6 +247,8 @@ CLASSES = 1_000
 """Classes that are asked for at a time."""
 TOGETHER = 16
 """Column sets that one statement asks about, at most."""
+NARROW = 32
+"""Columns up to which a database is asked about their sets, not for its rows."""
 
 
 def stay_there(opened: Table, budget: Budget) -> bool:
@@ -264,10 +266,18 @@ def stay_there(opened: Table, budget: Budget) -> bool:
 def held_here(opened: Table, budget: Budget, *, apart: bool = False) -> Codes | None:
     """What searches look at: all combinations, or all rows as codes where only these fit.
 
-    None where neither does: then they should ask where the rows are. `apart`: see `coded_rows`.
+    None where neither does, or where rows are many and stay in a cluster, or in a database that can
+    be asked about few columns: then they should ask where the rows are. `apart`: see `coded_rows`.
     """
     if not stay_there(opened, budget):
         return all_combinations(opened, budget)
+    able = opened.engine.capabilities
+    if able.remote:
+        stays = able.runs_work or len(opened.columns) <= NARROW
+        if opened.rows > PULLED_ROWS and stays:
+            return None
+        budget = budget.part(1.0)
+        budget.memory = budget.memory or PULLED_BYTES
     return coded_rows(opened.engine, opened.columns, budget, apart=apart)
 
 
