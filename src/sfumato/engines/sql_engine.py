@@ -932,11 +932,7 @@ class SQLEngine:
         budget: Budget | None = None,
     ) -> Staged:
         """Rows in a file, which is read back in the way that this table is."""
-        source = self.source
-        if source is not None:
-            memory = source.memory
-        else:
-            memory = None if budget is None else budget.memory
+        limits = budget if self.source is None else self.source
 
         def reopened(source: Source) -> Engine:
             give_back()
@@ -945,7 +941,7 @@ class SQLEngine:
         return stage_batches(
             batches, schema, destination, format,
             reopen=reopened, inputs=self.paths, form=form, folder=folder,
-            memory=memory,
+            memory=None if limits is None else limits.memory,
         )  # fmt: skip
 
     def _aside(self, made: _Made) -> Staged:
