@@ -55,7 +55,6 @@ from sfumato.anonymization.releasing import (
 )
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.verb import (
-    FEW_VALUES,
     components,
     long_texts,
     released,
@@ -137,8 +136,6 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     rows, row = rows_and_people(table, request), _bytes_a_row(table, request, budget)
     memory = budget.memory or ENOUGH_BYTES
     columns = (*request.qi_columns, *request.sensitive)
-    if budget.memory is not None and asks_sql(table.engine):  # until they are codes
-        row = max(row, table.engine.combination_bytes(columns))
     if rows * row <= memory // 8:
         return None
     asked = [(table, columns)]
@@ -225,7 +222,6 @@ def _refuse_long_labels(table: Table, request: Request, budget: Budget) -> None:
     if budget.memory is None or request.method != "lattice":
         return
     texts = long_texts(table, request, budget)
-    texts = {name: text for name, text in texts.items() if text[0] > FEW_VALUES}
     others = [name for name in request.qi_columns if name not in texts]
     for name, (values, letters) in texts.items():
         listed = min(values, _listed(table, name, others, request.seed, budget))

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from sfumato.anonymization.parting import Whole
 
 __all__ = [
-    "FEW_VALUES",
     "anonymize",
     "components",
     "earlier_releases",
@@ -75,9 +74,7 @@ __all__ = [
 SOLVED_CELL_BYTES = 56
 """What a cell takes in memory until a release is written and verified, measured."""
 FEW_VALUES = 1_000
-"""Values of a text up to which classes show few different sets of them …"""
-LONG, FEW_LABELS = 64, 16
-"""… or up to which they do if it has more letters than this."""
+"""Values of a text up to which classes show few different sets of them."""
 
 
 @declares(RequestFields)
@@ -208,7 +205,7 @@ def text_bytes(opened: Table, request: Request, budget: Budget) -> int:
 
 
 def long_texts(opened: Table, request: Request, budget: Budget) -> dict[str, tuple[int, float]]:
-    """Texts whose lists in cells are many or long, under a limit: how many values, how long."""
+    """Texts that are listed in cells and have many values, under a limit: how many, how long."""
     engine, found = opened.engine, {}
     if budget.memory is None or not (engine.capabilities.coded or asks_sql(engine)):
         return {}
@@ -216,12 +213,13 @@ def long_texts(opened: Table, request: Request, budget: Budget) -> dict[str, tup
         if opened.column(name).kind != "text" or name in request.trees:
             continue
         values = opened.class_sizes([name], budget=budget).classes
+        if values <= FEW_VALUES:
+            continue
         if asks_sql(engine):
             letters = engine.value_bytes([name])[name]
         else:
-            letters = opened.values(name).values[0].nbytes / max(values, 1)
-        if values > (FEW_VALUES if letters <= LONG else FEW_LABELS):
-            found[name] = values, letters
+            letters = opened.values(name).values[0].nbytes / values
+        found[name] = values, letters
     return found
 
 
