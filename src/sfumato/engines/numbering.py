@@ -41,7 +41,12 @@ _JUDGED = 5_000
 
 
 def coded_rows(
-    engine: Engine, columns: Sequence[str], budget: Budget, *, apart: bool = False
+    engine: Engine,
+    columns: Sequence[str],
+    budget: Budget,
+    rows: int | None = None,
+    *,
+    apart: bool = False,
 ) -> Codes | None:
     """All rows as codes where these fit, though not all columns can be numbered at once.
 
@@ -51,7 +56,7 @@ def coded_rows(
     """
     if budget.memory is None or not asks_sql(engine):
         return None
-    rows, once = engine.row_count(), engine.source is None
+    rows, once = engine.row_count() if rows is None else rows, engine.source is None
     apart = apart and not once
     least = 0 if apart else COPIED * rows * len(columns)
     if not budget.holds(SEARCH_BYTES * rows + least):
