@@ -102,8 +102,10 @@ def test_rows_are_packed_in_a_thread_of_their_own(tmp_path, monkeypatch, name):
     assert written[0] == written[1]
 
 
-def test_what_can_wait_is_done_while_rows_are_packed(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("most", "groups"), [(1 << 26, staging._READY + 1), (2_000, 3)])
+def test_what_can_wait_is_done_while_rows_are_packed(tmp_path, monkeypatch, most, groups):
     monkeypatch.setattr(writing, "_GROUP", 100)
+    monkeypatch.setattr(staging, "_READY_BYTES", most)
     may_pack, made, waiting = threading.Event(), [], []
     pack, copied = Writer.pack, writing._copied
 
@@ -122,7 +124,7 @@ def test_what_can_wait_is_done_while_rows_are_packed(tmp_path, monkeypatch):
     with Writer(rows.schema, str(tmp_path / "out.parquet")) as writer:
         staging._write_all(writer, [rows], 2, meanwhile)
         assert pq.read_table(writer.finish()).num_rows == 2_000
-    assert waiting[0] == staging._READY + 1  # those that wait, and the one that is packed
+    assert waiting[0] == groups  # those that wait, and the one that is packed
 
 
 def test_no_more_rows_are_packed_after_an_error(tmp_path, monkeypatch):

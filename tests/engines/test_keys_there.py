@@ -13,6 +13,7 @@ from sqlglot import exp
 
 import sfumato as sf
 from sfumato.budget import Budget
+from sfumato.engines import numbering
 from sfumato.engines.duckdb import _Session
 from sfumato.engines.protocol import Engine
 from sfumato.errors import BudgetError, EngineMemoryError
@@ -172,3 +173,41 @@ def test_when_time_is_over_the_best_set_that_is_known_is_told(
         told.add((found.stopped_by, found.proven_minimum))
     assert told >= {(None, True)}
     assert pulled or ("time", False) in told
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("spark", marks=pytest.mark.spark),
+    ],
+    indirect=True,
+)
+def test_rows_come_once_where_their_codes_fit(
+    kind: str, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of one question after the other about hundreds of sets of columns."""
+    random = np.random.default_rng(4)
+    wide = pa.table({f"c{at}": random.integers(0, 3 + at % 7, 300) for at in range(40)})
+    wide = wide.append_column("city", pa.array(random.choice(["a", "A", None], 300).tolist()))
+    there, here = Table(opened(wide)), sf.table(wide, engine="memory")
+    scarce = {"budget": Budget(memory=600_000)}  # combinations take 806,400
+    read, batches = [], there.engine.batches
+    monkeypatch.setattr(
+        there.engine, "batches", lambda *asked: (read.append(asked), batches(*asked))[1]
+    )
+    found = sf.minimum_key(there, **scarce)
+    assert found.columns == sf.minimum_key(here).columns
+    assert found.notes[-1].startswith("300 rows were pulled over")
+    assert len(read) == 1
+    assert sf.minimal_keys(there, max_size=2, **scarce).keys == (
+        sf.minimal_keys(here, max_size=2).keys
+    )
+    assert sf.violations(there, k=2, max_size=2, **scarce).minimal == (
+        sf.violations(here, k=2, max_size=2).minimal
+    )
+    monkeypatch.setattr(proof, "PULLED_ROWS", 299)
+    monkeypatch.setattr(numbering, "_PARTITION", 1)
+    for columns, come in ((41, kind == "postgres"), (32, False)):
+        few = there.select(there.columns[:columns])
+        assert (proof.held_here(few, Budget(memory=600_000)) is not None) == come

@@ -40,7 +40,7 @@ from sfumato.engines.encoding import _Dictionaries
 from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import column_of
-from sfumato.engines.recoding import InOrder
+from sfumato.engines.recoding import InOrder, Recoding
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.staging import WrittenFile, stage_batches
 from sfumato.engines.writing import Writer, format_of, marked_as_labels
@@ -917,6 +917,24 @@ def test_texts_that_differ_count_as_often_as_they_are_held(tmp_path: Path) -> No
         assert kinds == ["duckdb", "memory"]
 
 
+def test_rare_texts_that_are_long_count_by_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held are values: their cells are few, and say little of their length."""
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    texts = pa.array(["a"] * 4_800 + [f"{at:04}" * 300 for at in range(1_200)])
+    rows = pa.table({"name": texts, "age": np.arange(6_000) % 50})
+    with sf.table(rows, engine="duckdb") as opened:
+        assert opened.engine.text_bytes(["name"])["name"] < 250  # type: ignore[attr-defined]
+        length = opened.engine.value_bytes(["name"])["name"]  # type: ignore[attr-defined]
+        assert 1_190 < length < 1_200
+        with pytest.raises(EngineError, match="too many to be held"):
+            opened.classes(["name"], budget=sf.Budget(memory=2 << 20))
+        with pytest.raises(ParameterError, match=r"`name` has more than \d{3} distinct values"):
+            sf.anonymize(
+                opened, qi=["name", "age"], k=5, rows_are_people=True,
+                budget=sf.Budget(memory=4 << 20),
+            )  # fmt: skip
+
+
 def test_texts_that_every_row_would_list_are_refused_before_rows_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -926,11 +944,25 @@ def test_texts_that_every_row_would_list_are_refused_before_rows_come(
     asked: dict[str, Any] = {"k": 2, "method": "lattice", "rows_are_people": True}
     little = sf.Budget(memory=6 << 20)
     with pytest.raises(
-        EngineError, match=r"cells of `name` would list about 120 texts .* hierarch"
+        EngineError, match=r"cells of `name` would list about 119 texts .* hierarch"
     ):
         sf.anonymize(rows, qi=["name", "age"], **asked, budget=little)
     made = sf.anonymize(few, qi=["name", "age", "day"], **asked, budget=little)
     assert made.details["in_parts"]["parts"] > 1
+    # One age of half of the rows lists far more than others, and rare names may be the long ones.
+    age = np.where(np.arange(6_000) % 2, 0, np.arange(6_000) // 2)
+    uneven = rows.set_column(2, "age", pa.array(age))
+    lengths = np.where(np.arange(6_000) < 5_000, 0, np.arange(6_000))
+    long = pa.array([f"{at:04}" * 50 if at else "a" for at in lengths])
+    rare = rows.set_column(0, "name", long).set_column(2, "age", pa.array(lengths % 50))
+    for table, told in ((uneven, r"about [12],\d{3}"), (rare, r"about 2\d")):
+        for engine in ("duckdb", "memory"):
+            opened = sf.table(table, engine=engine)
+            with pytest.raises(EngineError, match=f"cells of `name` would list {told} texts"):
+                in_parts._refuse_long_labels(
+                    opened, Request().overridden({**asked, "qi": ["name", "age"]}).opened(opened),
+                    little,
+                )  # fmt: skip
 
 
 def test_parts_know_how_much_memory_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1195,3 +1227,19 @@ def test_violations_are_the_same_where_memory_is_scarce(tmp_path: Path) -> None:
     opened = sf.table(rows, engine="memory")
     plain, scarce = (sf.violations(opened, k=3, budget=b) for b in (None, sf.Budget(memory=4000)))
     assert set(plain.minimal) == set(scarce.minimal)
+
+
+@pytest.mark.postgres
+def test_a_file_made_of_rows_of_a_database_is_read_back_within_the_limit(
+    postgres: Any, postgres_schema: str, tmp_path: Path
+) -> None:
+    with postgres.connect() as connection:
+        connection.execute(f"CREATE TABLE {postgres_schema}.few AS SELECT 1 AS a, 'x' AS b")
+    limit = sf.Budget(memory=300 << 20, threads=1)
+    with sf.table(f"{postgres.url}#{postgres_schema}.few", budget=limit) as opened:
+        staged = opened.engine.stage(Recoding(), str(tmp_path / "few.parquet"), budget=limit)
+        engine: Any = staged.engine()
+        assert (engine.connection.memory, engine.connection.threads) == (300 << 20, 1)
+        assert engine.source.memory == 300 << 20
+        engine.close()
+        staged.discard()

@@ -66,7 +66,7 @@ from sfumato.anonymization.verb import (
 from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import CELL_BYTES, TEXT_COPIES, ClassSizes, asks_sql
+from sfumato.engines.protocol import CELL_BYTES, TEXT_COPIES, ClassSizes, Codes, asks_sql
 from sfumato.engines.recoding import Others, Parted, Parting, Recoding, Worked
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import EngineError, ParameterError, spell
@@ -110,6 +110,8 @@ MOST_SENT = 1 << 20
 """People of a population that is elsewhere who are sent to where parts are solved."""
 FEWEST_MOVED = 2_048
 """Rows that a database moves at a time, however long they are."""
+_TELLING = 10
+"""Sampled rows of a class that tell how many rows it has."""
 LEAST_ROWS = 4
 """A part expects at least so many times k rows."""
 FEWEST_ROWS = 100
@@ -133,9 +135,9 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
         return None
     rows, row = rows_and_people(table, request), _bytes_a_row(table, request, budget)
     memory = budget.memory or ENOUGH_BYTES
+    columns = (*request.qi_columns, *request.sensitive)
     if rows * row <= memory // 8:
         return None
-    columns = (*request.qi_columns, *request.sensitive)
     asked = [(table, columns)]
     if request.population is not None:
         asked.append((request.population, request.qi_columns))
@@ -221,9 +223,8 @@ def _refuse_long_labels(table: Table, request: Request, budget: Budget) -> None:
         return
     texts = long_texts(table, request, budget)
     others = [name for name in request.qi_columns if name not in texts]
-    classes = _combinations(table, others, request.seed, budget) if texts and others else 1
     for name, (values, letters) in texts.items():
-        listed = min(values, table.rows // max(classes, 1))
+        listed = min(values, _listed(table, name, others, request.seed, budget))
         if listed * (letters + len(", ")) * FEWEST_MOVED > budget.memory // 8:
             raise EngineError(
                 f"cells of `{name}` would list about {listed:,} texts each, too many to be held "
@@ -233,6 +234,22 @@ def _refuse_long_labels(table: Table, request: Request, budget: Budget) -> None:
                 f"{spell('method', 'mondrian')}, or allow more memory (e.g. "
                 f"{spell('memory', '4GB')}).",
             )
+
+
+def _listed(table: Table, name: str, others: Sequence[str], seed: int, budget: Budget) -> int:
+    """About how many values of a column the largest class has of which rows agree in all else.
+
+    Of a class that the sample hardly knows, as many as there are rows for one.
+    """
+    sample = _looked_at(table, (*others, name), seed, budget)
+    ids, number = sample.numbered(others)
+    sizes = np.bincount(ids, minlength=number)
+    within = sample.arrays[-1][ids == sizes.argmax()]
+    if len(within) < _TELLING:
+        return int(table.rows // max(_combinations(table, others, seed, budget), 1))
+    known = np.bincount(within)
+    more = len(within) * (table.rows / sample.rows - 1)
+    return int(np.count_nonzero(known) + more * np.count_nonzero(known == 1) / len(within))
 
 
 def _power_of_two(parts: int) -> int:
@@ -328,12 +345,17 @@ def _combinations(table: Table, columns: Sequence[str], seed: int, budget: Budge
     The share of a sample's rows that are alone in it is the chance that the next row shows a
     combination not seen yet (Good 1953); the more rows were seen, the smaller that chance.
     """
+    sample = _looked_at(table, columns, seed, budget)
+    sizes = ClassSizes(*size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries))
+    return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
+
+
+def _looked_at(table: Table, columns: Sequence[str], seed: int, budget: Budget) -> Codes:
+    """So many rows as tell how many combinations there are, or fewer where they are long."""
     names, rows = tuple(dict.fromkeys(columns)), 20_000
     if asks_sql(table.engine):
         rows = table.engine.fitting(rows, names, budget)
-    sample = codes_of_table(table.sample(rows, names, seed))
-    sizes = ClassSizes(*size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries))
-    return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
+    return codes_of_table(table.sample(rows, names, seed))
 
 
 def _at_most(table: Table, columns: Sequence[str], budget: Budget) -> int:

@@ -138,7 +138,7 @@ class Whole:
             budget.progress(f"counting the values of {name}")
             heavy = 1.0
             if budget.memory is not None and asks_sql(table.engine):
-                letters = table.engine.text_bytes([name]).get(name, 0)
+                letters = table.engine.value_bytes([name]).get(name, 0)
                 heavy = max(heavy, TEXT_COPIES * letters / _VALUE)
             found = _values(table, name, request, int(left / heavy), budget.memory is not None)
             others = _values_of_people(request, name, int(left / heavy))

@@ -219,7 +219,7 @@ def long_texts(opened: Table, request: Request, budget: Budget) -> dict[str, tup
         if values <= FEW_VALUES:
             continue
         if asks_sql(engine):
-            letters = engine.text_bytes([name])[name]
+            letters = engine.value_bytes([name])[name]
         else:
             letters = opened.values(name).values[0].nbytes / values
         found[name] = values, letters

@@ -107,11 +107,11 @@ class Connection(ABC):
         """
         return None
 
-    def over(self, source: Source) -> Connection:
+    def over(self, source: Source, budget: Budget | None = None) -> Connection:
         """How a file that was written here is read back: by DuckDB, unless there is a reason."""
         from sfumato.engines.duckdb import DuckDB
 
-        return DuckDB(source)
+        return DuckDB(source) if budget is None else DuckDB(source, budget.memory, budget.threads)
 
     def reaches(self, destination: str) -> bool:
         """Whether a release there can appear at once with those of other tables."""

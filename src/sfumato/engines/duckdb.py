@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.types as t
 
+from sfumato.budget import Budget
 from sfumato.engines import statements as sql
 from sfumato.engines.connection import Connection, Session
 from sfumato.engines.protocol import (
@@ -140,7 +141,7 @@ class DuckDB(Connection):
         """
         return _Session(self, sparing=writing, one_thread=apart and writing)
 
-    def over(self, source: Source) -> DuckDB:
+    def over(self, source: Source, budget: Budget | None = None) -> DuckDB:
         """The same limits over other rows."""
         return DuckDB(source, self.memory, self.threads)
 

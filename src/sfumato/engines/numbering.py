@@ -5,6 +5,7 @@ Columns are numbered some at a time, and their values forgotten: what tells rows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from sfumato.engines.protocol import (
     Engine,
     asks_sql,
     columns_named,
+    smallest_dtype,
 )
 from sfumato.engines.spool import PrivateFolder, give_back
 
@@ -32,33 +34,49 @@ COPIED = 1.5
 """How many times codes are held by searches that set rows aside which are told apart."""
 _NUMBERED = 8
 """Bytes that numbering a column takes of each row, besides those of its values."""
+_PARTITION = 64 << 20
+"""Bytes of cells that a cluster's driver can be asked for: all may be in one partition."""
 _JUDGED = 5_000
 """Rows that tell how many values columns have."""
 
 
 def coded_rows(
-    engine: Engine, columns: Sequence[str], budget: Budget, *, apart: bool = False
+    engine: Engine,
+    columns: Sequence[str],
+    budget: Budget,
+    rows: int | None = None,
+    *,
+    apart: bool = False,
 ) -> Codes | None:
     """All rows as codes where these fit, though not all columns can be numbered at once.
 
     Columns are read some at a time, and their values forgotten. A search that looks at one column
-    after the other has them `apart`, on disk. None where there is no room, or no limit.
+    after the other has them `apart`, on disk. Rows that are elsewhere may have no order that lasts:
+    all of their columns come at once. None where there is no room, or no limit.
     """
-    if budget.memory is None or not asks_sql(engine) or engine.source is None:
+    if budget.memory is None or not asks_sql(engine):
         return None
-    rows = engine.row_count()
+    rows, once = engine.row_count() if rows is None else rows, engine.source is None
+    apart = apart and not once
     least = 0 if apart else COPIED * rows * len(columns)
     if not budget.holds(SEARCH_BYTES * rows + least):
         return None
-    some = codes_of_table(engine.sample(engine.fitting(_JUDGED, columns, budget), columns))
     letters = engine.text_bytes(columns)
-    needed = {}
+    cells = rows * (8 * len(columns) + sum(letters.values()))
+    if engine.capabilities.partitioned and cells > _PARTITION:
+        return None
+    some = codes_of_table(engine.sample(engine.fitting(_JUDGED, columns, budget), columns))
+    needed, long = {}, engine.value_bytes(columns)
     for name, many in zip(some.columns, some.cardinalities, strict=True):
-        value = VALUE_BYTES + TEXT_COPIES * letters.get(name, 0)
-        needed[name] = rows * (_NUMBERED + many / max(1, some.entries) * value)
+        value = VALUE_BYTES + TEXT_COPIES * long.get(name, 0)
+        seen = math.ceil(many / max(1, some.entries) * rows)
+        numbered = COPIED * smallest_dtype(seen).itemsize if once else _NUMBERED
+        needed[name] = rows * numbered + seen * value
         if not budget.holds(needed[name]):  # a sample shows a larger share of the values
             values_there = engine.class_sizes([name], budget).classes
-            needed[name] = rows * _NUMBERED + values_there * value
+            needed[name] = rows * numbered + values_there * value
+    if once and not budget.holds(SEARCH_BYTES * rows + sum(needed.values())):
+        return None
     stored = _Stored() if apart else None
     held, values = list[CodeArray](), list[pa.Array]()
     waiting = columns_named(engine.schema(), columns)
@@ -67,10 +85,10 @@ def coded_rows(
         size = COPIED * sum(array.nbytes for array in held) + needed[group[0].name]
         if not budget.holds(size):
             return None
-        while waiting and budget.holds(size + needed[waiting[0].name]):
+        while waiting and (once or budget.holds(size + needed[waiting[0].name])):
             size += needed[waiting[0].name]
             group.append(waiting.pop(0))
-        batches = engine.source.batches([column.name for column in group])
+        batches = engine.batches([column.name for column in group])
         arrays, found, _ = encode_batches(
             batches, group, rows=rows, budget=budget, where=engine.name
         )

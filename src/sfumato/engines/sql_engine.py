@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,6 +131,7 @@ class SQLEngine:
         self._sizes: dict[frozenset[str], ClassSizes] = {}
         self._identity: str | None = None
         self._lengths: dict[str, float] = {}
+        self._long_values: dict[str, float] = {}
         self._values: dict[str, Codes] = {}
         self._widths: dict[str, float] = {}
         self._held: Codes | None = None
@@ -224,17 +225,36 @@ class SQLEngine:
             self._lengths.update((n, size / number) for n, size in zip(asked, found, strict=True))
         return decimals | {name: self._lengths[name] for name in texts}
 
+    def value_bytes(self, columns: Sequence[str]) -> dict[str, float]:
+        """The same of a value, if that is longer than a cell: rare texts may be the long ones.
+
+        Where the database has no room to look, values count like cells.
+        """
+        found = self.text_bytes(columns)
+        rows = self.connection.rows()
+        for name in (n for n in found if n in self._lengths and n not in self._long_values):
+            asked = sql.select(
+                "SELECT CAST(SUM(LETTERS) AS BIGINT) AS letters, COUNT(*) AS number FROM KEYS AS d",
+                LETTERS=rows.dialect.length(exp.cast(sql.field("c0"), "text")),
+                KEYS=sql.select("SELECT DISTINCT KEY AS c0 FROM ORIGIN", rows, KEY=rows.key(name)),
+            )
+            try:
+                ((size, number),) = self._figures(asked)
+                self._long_values[name] = max(size / max(number, 1), found[name])
+            except EngineMemoryError:
+                self._long_values[name] = found[name]
+        return {name: self._long_values.get(name, size) for name, size in found.items()}
+
     def combination_bytes(self, columns: Sequence[str]) -> int:
         """What a combination takes, at most, until it is codes; long texts take more."""
-        long = self.text_bytes(columns)
-        cells = (max(CELL_BYTES, TEXT_COPIES * long.get(name, 0)) for name in columns)
-        return CELL_BYTES + int(sum(cells))
+        return _row_bytes(columns, self.value_bytes(columns))
 
     def fitting(self, rows: int, columns: Sequence[str], budget: Budget | None) -> int:
         """So many rows to look at, or fewer where they are long and memory is limited."""
         if budget is None or budget.memory is None:
             return rows
-        return min(rows, max(2, budget.memory // (4 * self.combination_bytes(columns))))
+        row = _row_bytes(columns, self.text_bytes(columns))
+        return min(rows, max(2, budget.memory // (4 * row)))
 
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
         """Histogram of class sizes, by two group-bys.
@@ -261,7 +281,8 @@ class SQLEngine:
             except EngineMemoryError:
                 if parts == attempts[-1]:
                     raise
-                if parts == 1 and len(columns) > 1 and budget is not None:
+                here = parts == 1 and len(columns) > 1 and self.source is not None
+                if here and budget is not None:
                     codes = coded_rows(self, columns, budget)
                     if codes is not None:
                         own = size_histogram(codes.arrays, codes.cardinalities, entries=codes.rows)
@@ -873,7 +894,7 @@ class SQLEngine:
         if person is None and not (ordered and recoding.sorted):
             with made.rows() as (session, rows):
                 if target is None:
-                    return self._as_file(rows, schema, destination, format, form)
+                    return self._as_file(rows, schema, destination, format, form, budget=budget)
                 return Staged(
                     target,
                     destination,
@@ -888,7 +909,9 @@ class SQLEngine:
             sorting = recoding.sorting(schema.names)
             if target is None:
                 sorted_rows = _in_sorted_order(aside, schema.names, sorting, budget)
-                staged = self._as_file(sorted_rows, schema, destination, format, form)
+                staged = self._as_file(
+                    sorted_rows, schema, destination, format, form, budget=budget
+                )
             else:
                 staged = _shown(aside, target, destination, schema, sorting, budget)
             if person is not None:
@@ -906,17 +929,19 @@ class SQLEngine:
         format: str | None = None,
         form: TextForm | None = None,
         folder: PrivateFolder | None = None,
+        budget: Budget | None = None,
     ) -> Staged:
         """Rows in a file, which is read back in the way that this table is."""
+        limits = budget if self.source is None else self.source
 
         def reopened(source: Source) -> Engine:
             give_back()
-            return SQLEngine(self.connection.over(source))
+            return SQLEngine(self.connection.over(source, budget))
 
         return stage_batches(
             batches, schema, destination, format,
             reopen=reopened, inputs=self.paths, form=form, folder=folder,
-            memory=None if self.source is None else self.source.memory,
+            memory=None if limits is None else limits.memory,
         )  # fmt: skip
 
     def _aside(self, made: _Made) -> Staged:
@@ -925,7 +950,7 @@ class SQLEngine:
         try:
             with made.rows() as (_, rows):
                 place = str(folder.path / "rows.parquet")
-                return self._as_file(rows, made.schema, place, folder=folder)
+                return self._as_file(rows, made.schema, place, folder=folder, budget=made.budget)
         except BaseException:
             folder.close()
             raise
@@ -1224,6 +1249,12 @@ def _rows_at(
             found.append(as_declared(some, declared))
         start += batch.num_rows
     return pa.concat_tables(found)
+
+
+def _row_bytes(columns: Sequence[str], long: Mapping[str, float]) -> int:
+    """What the cells of some columns take until they are codes."""
+    cells = (max(CELL_BYTES, TEXT_COPIES * long.get(name, 0)) for name in columns)
+    return CELL_BYTES + int(sum(cells))
 
 
 def _kinds(schema: pa.Schema, names: Sequence[str]) -> dict[str, Kind]:

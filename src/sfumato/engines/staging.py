@@ -277,8 +277,8 @@ def stage_batches(
         return staged
 
 
-_READY = 8
-"""Groups of rows that may wait to be packed while something else is done."""
+_READY, _READY_BYTES = 8, 1 << 26
+"""Groups of rows that may wait to be packed while something else is done, and their bytes."""
 
 
 def _write_all(
@@ -292,20 +292,24 @@ def _write_all(
         for batch in batches:
             writer.write(batch)
         return
-    waiting = deque[Future[None]]()
+    waiting = deque[tuple[Future[None], int]]()
 
     def wait(most: int) -> None:
         """Until no more than so many groups are left, doing what else there is to do."""
-        while len(waiting) > most:
-            while not waiting[0].done() and meanwhile is not None and meanwhile():
+        while len(waiting) > most or (
+            len(waiting) > 1 and sum(size for _, size in waiting) > _READY_BYTES
+        ):
+            packed, _ = waiting[0]
+            while not packed.done() and meanwhile is not None and meanwhile():
                 pass
-            waiting.popleft().result()
+            packed.result()
+            waiting.popleft()
 
     with ThreadPoolExecutor(1, "sfumato-writer") as pool:
         try:
             for batch in batches:
                 for rows in writer.ready(batch):
-                    waiting.append(submitted(pool, writer.pack, rows))
+                    waiting.append((submitted(pool, writer.pack, rows), rows.nbytes))
                     del rows  # while the next ones are made, only the writer holds them
                     wait(1 if meanwhile is None else _READY)
                 del batch

@@ -247,14 +247,15 @@ CLASSES = 1_000
 """Classes that are asked for at a time."""
 TOGETHER = 16
 """Column sets that one statement asks about, at most."""
+NARROW = 32
+"""Columns up to which a database is asked about their sets, not for its rows."""
 
 
-def stay_there(opened: Table, budget: Budget) -> bool:
+def stay_there(opened: Table, rows: int, budget: Budget) -> bool:
     """Whether searches should ask where the rows are, and not pull their combinations."""
     able = opened.engine.capabilities
     if able.coded or not able.replayable:
         return False
-    rows = opened.rows
     if able.remote and rows > PULLED_ROWS:
         return True
     memory = budget.memory or PULLED_BYTES
@@ -264,11 +265,20 @@ def stay_there(opened: Table, budget: Budget) -> bool:
 def held_here(opened: Table, budget: Budget, *, apart: bool = False) -> Codes | None:
     """What searches look at: all combinations, or all rows as codes where only these fit.
 
-    None where neither does: then they should ask where the rows are. `apart`: see `coded_rows`.
+    None where neither does, or where rows are many and stay in a cluster, or in a database that can
+    be asked about few columns: then they should ask where the rows are. `apart`: see `coded_rows`.
     """
-    if not stay_there(opened, budget):
+    able = opened.engine.capabilities
+    rows = opened.rows if able.replayable and not able.coded else 0  # counted once
+    if not stay_there(opened, rows, budget):
         return all_combinations(opened, budget)
-    return coded_rows(opened.engine, opened.columns, budget, apart=apart)
+    if able.remote:
+        stays = able.runs_work or len(opened.columns) <= NARROW
+        if rows > PULLED_ROWS and stays:
+            return None
+        budget = budget.part(1.0)
+        budget.memory = budget.memory or PULLED_BYTES
+    return coded_rows(opened.engine, opened.columns, budget, rows, apart=apart)
 
 
 class Asked:

@@ -238,7 +238,7 @@ def pulled(opened: Table, codes: Codes) -> tuple[str, ...]:
     """What to say about it: nothing for local tables."""
     if not opened.engine.capabilities.remote:
         return ()
-    return (
-        f"{codes.entries:,} distinct combinations of {codes.rows:,} rows were pulled over, "
-        "everything else was computed here",
-    )
+    what = f"{codes.rows:,} rows"
+    if codes.counts is not None:
+        what = f"{codes.entries:,} distinct combinations of {what}"
+    return (f"{what} were pulled over, everything else was computed here",)
