@@ -149,11 +149,7 @@ class Program:
 
 
 def _run(
-    words: list[str],
-    places: list[Path],
-    environment: dict[str, str],
-    folder: str,
-    code: str | None,
+    words: list[str], places: list[Path], environment: dict[str, str], folder: str, code: str | None
 ) -> None:
     os.environ.clear()
     os.environ.update(environment)

@@ -238,8 +238,7 @@ def test_a_singular_fit_ends_for_all_parties_alike() -> None:
     x, time, event, site = made_up()
     x[:, 1] = 0.25
     done = together(
-        "abc",
-        lambda n, s: exact_stratified_cox(s, x[site == n], time[site == n], event[site == n]),
+        "abc", lambda n, s: exact_stratified_cox(s, x[site == n], time[site == n], event[site == n])
     )
     assert all(isinstance(done[name], InputError) for name in "abc")
 

@@ -15,15 +15,7 @@ import pytest
 from joint_studies import study
 from ports import free_port
 from sfumato.errors import ParameterError, PeerError
-from sfumato.joint import (
-    Exchange,
-    Parties,
-    Shamir,
-    fit_cox,
-    fit_exact,
-    fit_logistic,
-    survived,
-)
+from sfumato.joint import Exchange, Parties, Shamir, fit_cox, fit_exact, fit_logistic, survived
 from sfumato.joint.parties import Certificates, gather, join
 from sfumato.secure import make_keys
 

@@ -185,9 +185,7 @@ def test_curves_are_those_of_the_model() -> None:
     np.testing.assert_allclose(lived[0], [s for _, s in worst[1:]])
 
 
-@given(
-    times=st.lists(st.floats(0.001, 5000, allow_subnormal=False), max_size=200, unique=True),
-)
+@given(times=st.lists(st.floats(0.001, 5000, allow_subnormal=False), max_size=200, unique=True))
 def test_between_moments_lie_many_times(times: list[float]) -> None:
     moments = safe_moments(times)
     edges = [-np.inf, *moments, np.inf]

@@ -156,10 +156,7 @@ def hostile_session(protocol: str, seed: int) -> BaseException | None:
         channel.rng = rng
         channel.lies = {rng.choice([0, 1, 2, *range(40)]) for _ in range(rng.choice([1, 1, 3]))}
         role = "bob" if honest_role == "alice" else "alice"
-        with (
-            contextlib.suppress(Exception),
-            Session(channel, role, program=protocol) as session,
-        ):
+        with contextlib.suppress(Exception), Session(channel, role, program=protocol) as session:
             program(session)
         channel.close()
 

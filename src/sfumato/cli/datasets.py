@@ -149,9 +149,7 @@ def view_demo_folder(written: WrittenFolder) -> str:
 
 @app.command(
     epilog=examples(
-        "sfumato paper",
-        "sfumato paper lodha-thomas --quick",
-        "sfumato paper park-shim -o pages",
+        "sfumato paper", "sfumato paper lodha-thomas --quick", "sfumato paper park-shim -o pages"
     )
 )
 @verb

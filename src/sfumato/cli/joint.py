@@ -64,7 +64,7 @@ KernelChoice = Literal["linear", "gaussian"]
     epilog=examples(
         "sfumato joint agreement A.csv -c age,sex,stage --time days --event dead "
         "--bounds age=18:100 --values sex=f,m --ordered stage=I,II,III --time-max 4000 "
-        "--horizon 730 -o study.toml",
+        "--horizon 730 -o study.toml"
     )
 )
 @table_verb

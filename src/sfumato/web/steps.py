@@ -287,8 +287,7 @@ def _known(now: Choices, form: Form, tables: Sequence[Path]) -> Choices:
     asked = number_or_none(form, "k_map")
     if (asked is None) != (not population):
         raise ParameterError(
-            "a k-map needs both, a number and a table of people",
-            remedy="Give both, or neither.",
+            "a k-map needs both, a number and a table of people", remedy="Give both, or neither."
         )
     target = form.get("target", [""])[0]
     if target and target not in now.roles:

@@ -33,11 +33,7 @@ from sfumato.report.pages.risk import (
 from sfumato.tables import Table
 from sfumato.wording import counted, percent, phrase, sentence, shortened, unit_of
 
-__all__ = [
-    "release_page",
-    "release_picture",
-    "release_summary",
-]
+__all__ = ["release_page", "release_picture", "release_summary"]
 
 
 PASS_ON = "Pass on the release and its certificate, which tell nothing that was hidden."

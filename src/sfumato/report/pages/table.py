@@ -166,10 +166,7 @@ def table_page(findings: TableFindings) -> Page:
 
 
 def _page(
-    findings: TableFindings,
-    sizes: Alike,
-    verdict: Callable[[Alike, int, str], str],
-    exact: str,
+    findings: TableFindings, sizes: Alike, verdict: Callable[[Alike, int, str], str], exact: str
 ) -> Page:
     """The page of a table in which rows are counted, or persons, whom one of its columns names."""
     found, k = findings.scan, findings.k
