@@ -134,7 +134,6 @@ def demo_data(
 
 
 def view_demo(written: Written) -> str:
-    """What was written, and what to do with it."""
     return (
         f"{written.rows:,} patients with {len(written.columns)} columns: {written.output}\n"
         f"Next: sfumato scan {written.output}"
@@ -142,7 +141,6 @@ def view_demo(written: Written) -> str:
 
 
 def view_demo_folder(written: WrittenFolder) -> str:
-    """What was written, and what to do with it."""
     told = ", ".join(f"{rows:,} {name}" for name, rows in written.tables.items())
     return f"{told}: {written.output}\nNext: sfumato scan {written.output}"
 

@@ -114,7 +114,6 @@ class Parties:
         return Exchange(name, links, coordinator, parameters=parameters, trust=trust)
 
     def tell(self, doing: str) -> None:
-        """Tell `progress`, if there is one."""
         if self.progress is not None:
             self.progress(doing)
 

@@ -98,7 +98,6 @@ class Verification(Result):
 
     @property
     def verdict(self) -> str:
-        """What came out."""
         if self.holds:
             return "Everything that was checked holds."
         broken = any(finding.broken for finding in self.findings)

@@ -59,7 +59,6 @@ class Steps:
         self.bench = bench
 
     def routes(self) -> list[Route]:
-        """Where the steps are found."""
         base = "/p/{number}"
         return [
             Route(f"{base}/import", self.reading),

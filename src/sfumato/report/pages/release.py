@@ -218,7 +218,6 @@ def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
 
 
 def _paid(found: Release, compared: Compared | None = None) -> Light:
-    """What the release cost."""
     lost = found.utility.get("ncp")
     whole = found.rows + found.suppressed_rows
     said = [f"{percent(lost)} of the precision of what others may know"] if lost is not None else []
