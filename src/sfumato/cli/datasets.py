@@ -26,7 +26,7 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.datasets import Dataset, Listing, Saved
     from sfumato.demo import Written, WrittenFolder
-    from sfumato.papers.reproduction import Reproduction, Shelf
+    from sfumato.papers.reproduction import Reproduction
 
 app = new_app()
 
@@ -174,17 +174,13 @@ def paper(
     from sfumato.papers.reproduction import reproduce, shelf
 
     if name is None:
-        run.show(shelf(), _papers)
+        run.show(shelf(), lambda found: figures(found.papers.items(), first=False))
         return
     done = reproduce(name, quick=quick, budget=run.budget)
     from sfumato.papers.reproduction import home, write
 
     folder = output if output is not None or quick else home()
     run.show(done if folder is None else write(done, folder), _reproduction)
-
-
-def _papers(found: Shelf) -> RenderableType:
-    return figures(found.papers.items(), first=False)
 
 
 def _reproduction(done: Reproduction) -> RenderableType:
