@@ -7,11 +7,14 @@ import itertools
 import json
 import multiprocessing
 import os
+import random
 import select
 import sys
 import tempfile
+import time
 import traceback
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -75,6 +78,33 @@ def forks() -> BaseContext:
         del os.environ["PYTHONPATH"]
         os.environ.update({"PYTHONPATH": path} if path else {})
     return context
+
+
+def killed_again(
+    times: int,
+    work: Callable[..., None],
+    *arguments: Any,
+    context: BaseContext | None = None,
+    least: float = 0,
+) -> Iterator[None]:
+    """Let processes work, each killed at another moment but the first; comes back after each.
+
+    The last argument that `work` gets is an event to set when it begins. `least` is the share of
+    its time that each process has.
+    """
+    context, chance, took = context or forks(), random.Random(0), 0.0
+    for turn in range(times):
+        began = context.Event()
+        process = context.Process(target=work, args=(*arguments, began))
+        process.start()
+        assert began.wait(240)
+        start = time.monotonic()
+        # How long it takes is seen once, to spread the others over it.
+        process.join(600 if turn == 0 else chance.uniform(least, 1.1) * took)
+        took = took or time.monotonic() - start
+        process.kill()
+        process.join(60)
+        yield
 
 
 def share_forks(environment: dict[str, str]) -> None:
@@ -149,11 +179,7 @@ class Program:
 
 
 def _run(
-    words: list[str],
-    places: list[Path],
-    environment: dict[str, str],
-    folder: str,
-    code: str | None,
+    words: list[str], places: list[Path], environment: dict[str, str], folder: str, code: str | None
 ) -> None:
     os.environ.clear()
     os.environ.update(environment)

@@ -39,10 +39,7 @@ def write_by_spark(source: str, output: str, key: str, linkable: bool, began: An
             "person": "patients.id",
             "tables": {
                 "patients": {"source": frames["patients"], "key": "id"},
-                "visits": {
-                    "source": frames["visits"],
-                    "references": {"patient_id": "patients.id"},
-                },
+                "visits": {"source": frames["visits"], "references": {"patient_id": "patients.id"}},
             },
         },
         qi=["patients.sex", "visits.ward"],

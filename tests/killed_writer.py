@@ -31,10 +31,7 @@ def write_parts(source: str, output: str, engine: str | None, moment: str, reach
     from sfumato.anonymization.in_parts import PartSolver
     from sfumato.release.promise import Anonymity
 
-    kind, name = {
-        "solving": (PartSolver, "__call__"),
-        "verifying": (Anonymity, "check"),
-    }[moment]
+    kind, name = {"solving": (PartSolver, "__call__"), "verifying": (Anonymity, "check")}[moment]
     act, times = getattr(kind, name), []
 
     def halted(*arguments: Any, **named: Any) -> Any:

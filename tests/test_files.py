@@ -31,10 +31,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (
-            "querys.sql",
-            r"the log: there is no such file\. Did you mean `queries\.sql`\?",
-        ),
+        ("querys.sql", r"the log: there is no such file\. Did you mean `queries\.sql`\?"),
         ("QUERIES.SQL", r"Did you mean `queries\.sql`\?"),
         ("x.toml", r"That folder holds `weights\.toml`\."),
         ("nothing", r"Check its name; it was looked for in /"),

@@ -102,9 +102,7 @@ def frame() -> pd.DataFrame:
     )
 
 
-def test_a_pandas_frame_comes_back_as_it_was_where_nothing_was_touched(
-    frame: pd.DataFrame,
-) -> None:
+def test_a_pandas_frame_comes_back_as_it_was_where_nothing_was_touched(frame: pd.DataFrame) -> None:
     release = sf.anonymize(frame, qi=["age"], k=2, identifiers=["id"])
     made = release.to_pandas()
     assert made.index.equals(frame.index)

@@ -18,7 +18,7 @@ import numpy as np
 from cli_tools import forks
 from ports import connected
 from sfumato.kernels.compiling import Loop
-from sfumato.secure import Ring, Session, Shares, together
+from sfumato.secure import HeldCells, HeldRows, Ring, Session, Shares, together
 from sfumato.secure.channel import Channel
 
 P60 = (1 << 60) - 93
@@ -35,6 +35,34 @@ def split(ring: Ring, numbers: Any) -> dict[str, Shares]:
     values = ring.encode(numbers)
     mask = ring.random(len(values))
     return {"alice": Shares(ring, mask), "bob": Shares(ring, ring.subtract(values, mask))}
+
+
+def split_rows(schema, codes, seed=0):
+    alices = np.random.default_rng(seed).random(len(codes)) < 0.5
+    return {"alice": HeldRows(schema, codes[alices]), "bob": HeldRows(schema, codes[~alices])}
+
+
+def split_cells(schema, codes, seed=0):
+    alices = np.random.default_rng(seed).random(codes.shape) < 0.5
+    return owned(schema, codes, alices)
+
+
+def split_columns(schema, codes, seed=0):
+    alices = np.random.default_rng(seed).random(codes.shape[1]) < 0.5
+    return owned(schema, codes, np.broadcast_to(alices, codes.shape))
+
+
+def owned(schema, codes, alices):
+    return {
+        "alice": HeldCells(schema, np.where(alices, codes, -1)),
+        "bob": HeldCells(schema, np.where(alices, -1, codes)),
+    }
+
+
+def pooled_bits(held):
+    """The public bound that the two sides come to, as the protocol finds it."""
+    rows = [len(side.everything()) for side in held.values()]
+    return max(rows).bit_length() + isinstance(held["alice"], HeldRows)
 
 
 def agree(party: Callable[[Session], Any], **settings: Any) -> Any:

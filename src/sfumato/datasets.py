@@ -74,9 +74,7 @@ class Dataset(Result):
 class Listing(Result):
     """All tables there are."""
 
-    passed_on: ClassVar[Mapping[str, str]] = {
-        "datasets": "told of public tables",
-    }
+    passed_on: ClassVar[Mapping[str, str]] = {"datasets": "told of public tables"}
 
     datasets: tuple[Dataset, ...]
 

@@ -194,6 +194,7 @@ def _block(
 
     department_names = tuple(WORDS["doctors"])
     department = np.array([department_names.index(d.department) for d in DIAGNOSES])[diagnosis]
+    doctors = [[f"Dr. {one}" for one in names.split(", ")] for names in WORDS["doctors"].values()]
     columns = {
         "patient_id": _digits("P", at + 1, 8),
         "name": name,
@@ -210,7 +211,7 @@ def _block(
         "admission_date": _dates(admitted),
         "discharge_date": _dates(discharged, missing=still_here),
         "department": _words(department_names, department),
-        "doctor": _doctors(rng, department),
+        "doctor": _from_lists(rng, doctors, department, 0.6),
         "diagnosis": _words([d.code for d in DIAGNOSES], diagnosis),
         "diagnosis_name": _words([d.name for d in DIAGNOSES], diagnosis),
         "cost": pa.array(cost),
@@ -402,11 +403,6 @@ def _insurance(rng: np.random.Generator, age: Floats, wealth: Floats, delivery: 
     )
     group = np.where(age >= 65, 2, np.where(delivery, 3, (wealth > 0).astype(np.int64)))
     return _words(kinds, _draw_given(rng, by_group, group))
-
-
-def _doctors(rng: np.random.Generator, department: Ints) -> pa.Array:
-    lists = [[f"Dr. {name}" for name in names.split(", ")] for names in WORDS["doctors"].values()]
-    return _from_lists(rng, lists, department, 0.6)
 
 
 def _notes(rng: np.random.Generator, n: int) -> pa.Array:

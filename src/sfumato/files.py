@@ -72,10 +72,7 @@ _FEW = 8
 
 
 def read_text(
-    path: str | os.PathLike[str],
-    what: str,
-    *,
-    kind: type[InputError] = SourceError,
+    path: str | os.PathLike[str], what: str, *, kind: type[InputError] = SourceError
 ) -> str:
     """The text of a UTF-8 file that a user named, its lines ended by ``\\n``.
 

@@ -23,14 +23,7 @@ from sfumato.results import Result
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = [
-    "KeyPair",
-    "is_signed_by",
-    "make_pair",
-    "pseudonym_key",
-    "public_key",
-    "signature",
-]
+__all__ = ["KeyPair", "is_signed_by", "make_pair", "pseudonym_key", "public_key", "signature"]
 
 _SHORTEST = 16
 """Bytes of randomness that a key of pseudonyms has at least."""
@@ -90,9 +83,7 @@ def make_pair(folder: str | os.PathLike[str], name: str) -> KeyPair:
         ) from error
     private = Ed25519PrivateKey.generate()
     secret = private.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     shown = private.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

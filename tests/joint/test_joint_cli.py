@@ -292,8 +292,7 @@ def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("9000", "host:port"), ("host:", "host:port"), (":1", "host:port")],
+    ("text", "words"), [("9000", "host:port"), ("host:", "host:port"), (":1", "host:port")]
 )
 def test_addresses_are_host_and_port(text: str, words: str) -> None:
     with pytest.raises(ParameterError, match=words):

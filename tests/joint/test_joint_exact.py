@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from joint_studies import study
+from ports import at_once, raised, star
 from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
 from sfumato.joint import (
     Exchange,
@@ -39,36 +39,20 @@ Work = Callable[[str, Shamir], Any]
 
 def together(names: str, work: Work, trust: dict[str, Any] | None = None, **settings: Any) -> Any:
     """Run `work` for every party in its own thread; the first is the coordinator."""
-    hub = names[0]
-    pairs = {name: socket.socketpair() for name in names[1:]}
-    done: dict[str, Any] = {}
+    ends = star(names)
 
-    def party(name: str) -> None:
-        ends = {n: p[0] for n, p in pairs.items()} if name == hub else {hub: pairs[name][1]}
-        links = {other: Channel(end, timeout=60) for other, end in ends.items()}
+    def party(name: str) -> Any:
+        links = {other: Channel(end, timeout=60) for other, end in ends[name].items()}
         own = {k: v[name] if isinstance(v, dict) and name in v else v for k, v in settings.items()}
+        trusted = (trust or {}).get(name)
         try:
-            with Exchange(name, links, hub, trust=(trust or {}).get(name), **own) as exchange:
-                done[name] = work(name, Shamir(exchange))
-        except BaseException as error:
-            done[name] = error
+            with Exchange(name, links, names[0], trust=trusted, **own) as exchange:
+                return work(name, Shamir(exchange))
         finally:
             for link in links.values():
                 link.close()
 
-    threads = [threading.Thread(target=party, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    return done
-
-
-def good(done: dict[str, Any]) -> dict[str, Any]:
-    for value in done.values():
-        if isinstance(value, BaseException):
-            raise value
-    return done
+    return at_once(names, party)
 
 
 def made_up(rows: int = 240) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -91,7 +75,7 @@ def test_cox_equals_the_pooled_fit(ties: Any, penalty: float) -> None:
             shared, x[own], time[own], event[own], ties=ties, penalty=penalty, horizon=12.0, **GRID
         )
 
-    done = good(together("abc", work))
+    done = raised(together("abc", work))
     pooled = fit_cox(x, time, event, ties=ties, penalty=penalty)
     for name in "abc":
         fit = done[name]
@@ -118,7 +102,7 @@ def test_five_parties_and_weights_that_nobody_learns() -> None:
         opened.append(dict(shared.opened.numbers))
         return fit
 
-    done = good(together("abcde", work))
+    done = raised(together("abcde", work))
     pooled = fit_cox(x, time, event, weights=[weight[s] for s in site])
     np.testing.assert_allclose(done["b"].coefficients, pooled.coefficients, rtol=0, atol=1e-6)
     # That three parties weigh their rows is told; at which time whose died is not.
@@ -156,7 +140,7 @@ def test_classifiers_equal_the_pooled_fit(loss: Any) -> None:
     x, time, _, site = made_up()
     positive = time > 10
     fit = (fit_svm if loss == "svm" else fit_logistic)(x, positive, nu=20.0)
-    done = good(
+    done = raised(
         together(
             "abc",
             lambda n, s: exact_classifier(s, loss, x[site == n], positive[site == n], nu=20.0),
@@ -192,7 +176,7 @@ def test_stratified_cox_equals_the_pooled_stratified_fit(ties: Any) -> None:
         own = site == name
         return exact_stratified_cox(shared, x[own], time[own], event[own], ties=ties)
 
-    done = good(together("abc", work))
+    done = raised(together("abc", work))
     frame = pandas.DataFrame(x, columns=list("xyz")).assign(t=time, e=event, s=site)
     peer = lifelines.CoxPHFitter().fit(
         frame, "t", "e", strata=["s"], fit_options={"precision": 1e-12}
@@ -211,7 +195,7 @@ def test_a_party_without_events_may_take_part_in_a_stratified_fit() -> None:
         own = site == name
         return exact_stratified_cox(shared, x[own], time[own], event[own])
 
-    done = good(together("abc", work))
+    done = raised(together("abc", work))
     assert np.isfinite(done["c"].coefficients).all()
 
 
@@ -238,8 +222,7 @@ def test_a_singular_fit_ends_for_all_parties_alike() -> None:
     x, time, event, site = made_up()
     x[:, 1] = 0.25
     done = together(
-        "abc",
-        lambda n, s: exact_stratified_cox(s, x[site == n], time[site == n], event[site == n]),
+        "abc", lambda n, s: exact_stratified_cox(s, x[site == n], time[site == n], event[site == n])
     )
     assert all(isinstance(done[name], InputError) for name in "abc")
 
@@ -452,7 +435,7 @@ def test_the_documented_list_is_what_is_opened() -> None:
             fit(name, shared)
             return set(shared.opened.numbers)
 
-        done = good(together("abc", work))
+        done = raised(together("abc", work))
         expected = {step for step, models in listed().items() if models in (model, "all")}
         assert done["a"] == done["b"] == done["c"] == expected, model
         # Under masks: products, and numbers before the places below their grid were dropped.
@@ -479,7 +462,7 @@ def test_the_covariance_is_that_of_the_pooled_rows_and_opened_only_when_asked(ki
             )
         return fit, dict(shared.opened.numbers)
 
-    asked = good(together("abc", lambda name, shared: work(name, shared, True)))
+    asked = raised(together("abc", lambda name, shared: work(name, shared, True)))
     fit, opened = asked["a"]
     entries = len(fit.covariance) * (len(fit.covariance) + 1) // 2
     assert opened["covariance"] % entries == 0
@@ -487,7 +470,7 @@ def test_the_covariance_is_that_of_the_pooled_rows_and_opened_only_when_asked(ki
     np.testing.assert_allclose(
         fit.covariance, expected, rtol=0, atol=3 * np.abs(expected).max() / 2**12
     )
-    _, unasked = good(together("abc", lambda name, shared: work(name, shared, False)))["b"]
+    _, unasked = raised(together("abc", lambda name, shared: work(name, shared, False)))["b"]
     assert "covariance" not in unasked
     assert set(opened) == {*unasked, "covariance"}
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import random
 import resource
-import socket
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ports import at_once, star
 from sfumato.errors import PeerError, SfumatoError
 from sfumato.joint import Exchange, Shamir
 from sfumato.joint.distributed_cox import exact_cox, exact_stratified_cox
@@ -129,12 +128,10 @@ def hostile_session(protocol: str, seed: int) -> dict[str, BaseException | None]
     names, work = PROTOCOLS[protocol]
     rng = random.Random(f"{protocol} {seed}")
     liar, hub = rng.choice(names), names[0]
-    pairs = {name: socket.socketpair() for name in names[1:]}
-    ended: dict[str, BaseException | None] = {}
+    ends = star(names)
 
     def party(name: str) -> None:
-        ends = {n: p[0] for n, p in pairs.items()} if name == hub else {hub: pairs[name][1]}
-        links = {other: LyingLine(end, timeout=20) for other, end in ends.items()}
+        links = {other: LyingLine(end, timeout=20) for other, end in ends[name].items()}
         lies = Lies(rng, 60) if name == liar else None
         for link in links.values():
             link.lies = lies
@@ -148,18 +145,11 @@ def hostile_session(protocol: str, seed: int) -> dict[str, BaseException | None]
                         work(name, Pair(session, exchange.parties))
                 else:
                     work(name, Shamir(exchange))
-            ended[name] = None
-        except BaseException as error:
-            ended[name] = error
         finally:
             for link in links.values():
                 link.close()
 
-    threads = [threading.Thread(target=party, args=(name,), daemon=True) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(240)
+    ended = at_once(names, party, seconds=240)
     assert len(ended) == len(names), f"{protocol}, session {seed}: it hangs"
     return {name: error for name, error in ended.items() if name != liar}
 

@@ -13,17 +13,9 @@ import pyarrow as pa
 import pytest
 
 from joint_studies import study
-from ports import free_port
+from ports import at_once, free_port, raised
 from sfumato.errors import ParameterError, PeerError
-from sfumato.joint import (
-    Exchange,
-    Parties,
-    Shamir,
-    fit_cox,
-    fit_exact,
-    fit_logistic,
-    survived,
-)
+from sfumato.joint import Exchange, Parties, Shamir, fit_cox, fit_exact, fit_logistic, survived
 from sfumato.joint.parties import Certificates, gather, join
 from sfumato.secure import make_keys
 
@@ -39,28 +31,15 @@ def certificates(folder: Path, names: str) -> dict[str, Certificates]:
 
 
 def run(trusts: dict[str, Certificates], port: int, timeout: float = 20.0) -> dict[str, Any]:
-    done: dict[str, Any] = {}
+    def party(name: str) -> Any:
+        address, trust = ("127.0.0.1", port), trusts[name]
+        hub = name == "a"
+        links = gather(address, trust, timeout) if hub else join(address, "a", trust, timeout)
+        with Exchange(name, links, "a", trust=trust) as exchange:
+            shared = Shamir(exchange)
+            return shared.open("x", shared.total("x", np.array([float(ord(name))])), 8)
 
-    def party(name: str) -> None:
-        address = ("127.0.0.1", port)
-        try:
-            links = (
-                gather(address, trusts[name], timeout)
-                if name == "a"
-                else join(address, "a", trusts[name], timeout)
-            )
-            with Exchange(name, links, "a", trust=trusts[name]) as exchange:
-                shared = Shamir(exchange)
-                done[name] = shared.open("x", shared.total("x", np.array([float(ord(name))])), 8)
-        except BaseException as error:
-            done[name] = error
-
-    threads = [threading.Thread(target=party, args=(name,)) for name in trusts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return done
+    return at_once(trusts, party)
 
 
 def test_sums_over_tls_with_signed_keys(tmp_path: Path) -> None:
@@ -158,9 +137,8 @@ def fitted(
     lung = replace(lung, agreement=agreed)
     keys = {name: make_keys(folder, name) for name in sites}
     address = f"127.0.0.1:{free_port()}"
-    done: dict[str, Any] = {}
 
-    def party(name: str) -> None:
+    def party(name: str) -> Any:
         parties = Parties(
             name,
             "a",
@@ -170,22 +148,9 @@ def fitted(
             others={other: own.certificate for other, own in keys.items() if other != name},
         )
         rows = lung.table.filter(pa.array(np.isin(lung.institution, sites[name])))
-        try:
-            done[name] = fit_exact(
-                rows.to_pandas(), lung.agreement, *what, parties=parties, **settings
-            )
-        except BaseException as error:
-            done[name] = error
+        return fit_exact(rows.to_pandas(), lung.agreement, *what, parties=parties, **settings)
 
-    threads = [threading.Thread(target=party, args=(name,)) for name in sites]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    for model in done.values():
-        if isinstance(model, BaseException):
-            raise model
-    return lung, done
+    return lung, raised(at_once(sites, party))
 
 
 def test_an_exact_fit_from_python(tmp_path: Path) -> None:

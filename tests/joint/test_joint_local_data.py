@@ -9,15 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import ColumnError
-from sfumato.joint import (
-    Agreement,
-    Category,
-    Number,
-    Outcome,
-    Projection,
-    encode,
-    encode_outcome,
-)
+from sfumato.joint import Agreement, Category, Number, Outcome, Projection, encode, encode_outcome
 
 AGREED = Agreement(
     "s",

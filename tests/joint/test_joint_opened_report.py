@@ -28,12 +28,7 @@ from sfumato.joint import (
 )
 from sfumato.joint.distributed_cox import exact_cox
 from sfumato.joint.exact import exact_classifier, rehearsed
-from sfumato.joint.leakage_report import (
-    ExactLeakage,
-    check_opened,
-    exact_leakage,
-    step_effects,
-)
+from sfumato.joint.leakage_report import ExactLeakage, check_opened, exact_leakage, step_effects
 from sfumato.joint.linear_classifiers import loss_sums
 from sfumato.joint.local_data import LocalRows, rows_to_fit
 from sfumato.secure import make_keys

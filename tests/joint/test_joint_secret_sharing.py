@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import socket
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ports import at_once, star
 from sfumato.errors import ParameterError, PeerError, UnfinishedError
 from sfumato.joint import Exchange, Shamir, exact
 from sfumato.joint.parties import PairKeys, checked_keys, key_stream, make_card
@@ -45,26 +44,15 @@ class Meddling(Exchange):
 
 def together(names: str, work: Callable[[str, Shamir], Any], meddle: Meddle | None = None) -> Any:
     """Run `work` for every party in its own thread; the first is the coordinator."""
-    pairs = {name: socket.socketpair() for name in names[1:]}
-    done: dict[str, Any] = {}
+    ends = star(names)
 
-    def party(name: str) -> None:
-        hub = names[0]
-        ends = {n: p[0] for n, p in pairs.items()} if name == hub else {hub: pairs[name][1]}
-        links = {other: Channel(end, timeout=20) for other, end in ends.items()}
-        try:
-            with Meddling(name, links, hub) as exchange:
-                exchange.meddle = meddle
-                done[name] = work(name, Shamir(exchange))
-        except BaseException as error:
-            done[name] = error
+    def party(name: str) -> Any:
+        links = {other: Channel(end, timeout=20) for other, end in ends[name].items()}
+        with Meddling(name, links, names[0]) as exchange:
+            exchange.meddle = meddle
+            return work(name, Shamir(exchange))
 
-    threads = [threading.Thread(target=party, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return done
+    return at_once(names, party)
 
 
 @pytest.mark.parametrize("names", ["abc", "abcd", "abcde"])

@@ -18,12 +18,7 @@ from sfumato.columns.recognise import KINDS, Recognised, recognise
 from sfumato.demo import people
 from sfumato.engines.protocol import Codes, column_of, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.populations.safe_harbor import (
-    RESTRICTED_AREAS,
-    disallowed,
-    harbor_cells,
-    read_areas,
-)
+from sfumato.populations.safe_harbor import RESTRICTED_AREAS, disallowed, harbor_cells, read_areas
 
 TODAY = dt.date(2024, 12, 31)
 ROWS = 200

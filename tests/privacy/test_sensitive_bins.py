@@ -45,9 +45,7 @@ def test_rules_and_check_count_ranges(counts, least):
 
 
 @given(
-    st.lists(st.integers(0, 300), min_size=2, max_size=200),
-    st.integers(2, 8),
-    st.integers(2, 6),
+    st.lists(st.integers(0, 300), min_size=2, max_size=200), st.integers(2, 8), st.integers(2, 6)
 )
 def test_edges_are_ascending_and_held_by_nobody_few(incomes, bins, k):
     values, counts = np.unique(incomes, return_counts=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 import killed_house
 import sfumato as sf
-from cli_tools import forks
+from cli_tools import killed_again
 from sfumato.errors import ParameterError, PromiseError
 from sfumato.relational import release as releasing
 from sfumato.release import Finding
@@ -32,32 +30,17 @@ def killed(times: int, house: Path, key: Path, tmp_path: Path) -> None:
     sf.relational.anonymize(house, linkable=True, key_file=key, output=whole, **asked)
     expected = {n: d for n, d in digest(whole).items() if n != "certificate.json"}
     assert len(expected) == 4
-    context = forks()
-    chance, there, took = random.Random(0), 0, 2.0
-    folder = tmp_path / "out"
-    for turn in range(times):
-        folder.mkdir()
-        output = folder / "released"
-        began = context.Event()
-        process = context.Process(
-            target=killed_house.write, args=(str(house), str(output), str(key), began)
-        )
-        process.start()
-        assert began.wait(60)
-        start = time.monotonic()
-        if turn == 0:  # how long it takes, to spread the others over it
-            process.join(120)
-            took = time.monotonic() - start
-        else:
-            process.join(chance.uniform(0, 1.1 * took))
-        process.kill()
-        process.join(60)
+    there, folder = 0, tmp_path / "out"
+    output = folder / "released"
+    folder.mkdir()
+    for _ in killed_again(times, killed_house.write, str(house), str(output), str(key)):
         if output.exists():
             there += 1
             found = digest(output)
             assert {n: d for n, d in found.items() if n != "certificate.json"} == expected
             assert sf.relational.verify(output).holds
         shutil.rmtree(folder)
+        folder.mkdir()
     assert there >= 1
 
 

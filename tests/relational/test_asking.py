@@ -30,6 +30,14 @@ def ask(house: Any, key: Path, **more: Any) -> sf.relational.TablesRelease:
     return sf.relational.anonymize(house, **{**asked, **more})
 
 
+def opened_certificate(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Where the certificate of a release lies, and its record without the digest."""
+    place = folder / "released" / "certificate.json"
+    record = json.loads(place.read_text())
+    del record["digest"]
+    return place, record
+
+
 def rows_of(place: Path) -> list[dict[str, str]]:
     with place.open() as file:
         return list(csv.DictReader(file))
@@ -320,12 +328,10 @@ def test_an_attack_with_the_dataset_itself_finds_nobody(
 
 def test_an_attack_finds_whom_a_weak_release_shows(house: Path, key: Path, tmp_path: Path) -> None:
     ask(house, key, output=tmp_path / "released", qi=["patients.sex"], k=2, m=1)
-    place = tmp_path / "released" / "certificate.json"
-    record = json.loads(place.read_text())
+    place, record = opened_certificate(tmp_path)
     for one in record["promises"]:
         if one["kind"] == "linked-tables":
             one["own"], one["events"] = ["sex", "born"], {"visits": ["ward"]}
-    record.pop("digest")
     Certificate(record).write(place)
     found = sf.relational.attack(tmp_path / "released", house)
     assert found.matches_one > 0
@@ -405,9 +411,7 @@ def test_a_certificate_opens_nothing_but_what_lies_beside_it(
     house: Path, key: Path, tmp_path: Path, change: dict[str, Any] | None, said: str | None
 ) -> None:
     ask(house, key, output=tmp_path / "released")
-    place = tmp_path / "released" / "certificate.json"
-    record = json.loads(place.read_text())
-    record.pop("digest")
+    place, record = opened_certificate(tmp_path)
     if change is None:
         record["promises"][0]["events"] = {"nothing": ["x"]}
     else:
@@ -430,9 +434,7 @@ def test_a_certificate_that_promises_nothing_does_not_hold(
     house: Path, key: Path, tmp_path: Path
 ) -> None:
     ask(house, key, output=tmp_path / "released")
-    place = tmp_path / "released" / "certificate.json"
-    record = json.loads(place.read_text())
-    record.pop("digest")
+    place, record = opened_certificate(tmp_path)
     kept = [told for told in record["promises"] if told["kind"] == "whole-references"]
     for promises in ([], kept):
         Certificate({**record, "promises": promises}).write(place)
@@ -444,9 +446,7 @@ def test_a_certificate_that_promises_much_does_not_count_for_ever(
     house: Path, key: Path, tmp_path: Path
 ) -> None:
     ask(house, key, output=tmp_path / "released")
-    place = tmp_path / "released" / "certificate.json"
-    record = json.loads(place.read_text())
-    record.pop("digest")
+    place, record = opened_certificate(tmp_path)
     record["promises"][0]["m"] = 10**12
     Certificate(record).write(place)
     assert not sf.relational.verify(tmp_path / "released").holds

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 
 import killed_house
 import sfumato as sf
-from cli_tools import forks, sfumato
+from cli_tools import killed_again, sfumato
 from engines.conftest import load
 from houses import fewest_left, random_house
 from relational.conftest import house_tables
@@ -320,20 +318,10 @@ def test_a_killed_release_leaves_all_tables_or_none(
     postgres: Any, clinic: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    context, found, took = forks(), [], 0.0
-    chance = random.Random(3)
+    found = []
     schema = target.partition("#")[2].removesuffix(".*")
-    for turn in range(3):
-        began = context.Event()
-        asked = {**PLAIN, "output": target, "force": True}
-        process = context.Process(target=killed_house.ask, args=(clinic, asked, began))
-        process.start()
-        assert began.wait(120)
-        start = time.monotonic()
-        process.join(120 if turn == 0 else chance.uniform(0.3, 1.0) * took)
-        took = took or time.monotonic() - start
-        process.kill()
-        process.join(60)
+    asked = {**PLAIN, "output": target, "force": True}
+    for _ in killed_again(3, killed_house.ask, clinic, asked, least=0.3):
         there = [one for one in names(postgres, target) if not one.startswith("sfumato_partial_")]
         assert there in ([], ["admissions", "patients"])
         found.append(bool(there))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import random
-import time
+import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 import killed_house
 import sfumato as sf
+from cli_tools import killed_again
 from houses import fewest_left
 from relational.conftest import house_tables
 from sfumato.engines.spark import Spark, _Session
@@ -128,29 +128,20 @@ def test_a_killed_release_leaves_all_tables_or_none(
     source.mkdir()
     for name, rows in house_tables().items():
         pq.write_table(rows, source / f"{name}.parquet")
-    context = multiprocessing.get_context("spawn")
-    chance, took, found = random.Random(1), 0.0, []
-    for turn in range(4):
-        output = tmp_path / str(turn) / "released"
-        output.parent.mkdir()
-        began = context.Event()
-        process = context.Process(
-            target=killed_house.write_by_spark,
-            args=(str(source), str(output), str(key), linkable, began),
-        )
-        process.start()
-        assert began.wait(240)
-        start = time.monotonic()
-        process.join(600 if turn == 0 else chance.uniform(0.2, 1.1) * took)
-        took = took or time.monotonic() - start
-        process.kill()
-        process.join(60)
+    found = []
+    folder, output = tmp_path / "out", tmp_path / "out" / "released"
+    asked = (str(source), str(output), str(key), linkable)
+    spawned = multiprocessing.get_context("spawn")
+    folder.mkdir()
+    for _ in killed_again(4, killed_house.write_by_spark, *asked, context=spawned, least=0.2):
         found.append(output.exists())
         if output.exists():
             names = {one.name for one in output.iterdir()}
             tables = {"patients.parquet", "visits.parquet"}
             assert names == {*tables, "certificate.json", "dataset.toml"}
             assert sf.relational.verify(output).holds
+        shutil.rmtree(folder)
+        folder.mkdir()
     assert found[0]
     assert not all(found)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import random
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from hypothesis import strategies as st
 
 import killed_writer
 import sfumato as sf
-from cli_tools import forks, sfumato
+from cli_tools import killed_again, sfumato
 from sfumato.engines.recoding import Recoding
 from sfumato.errors import EngineError, ParameterError, PromiseError, SourceError
 from sfumato.privacy import DistinctDiversity, KAnonymity
@@ -356,26 +354,9 @@ def test_killed_at_any_moment_nothing_partial_has_the_final_name(tmp_path, rows,
     made = tmp_path / "whole.csv"
     sf.mask(str(source), beta=0.9, must_drop=["id"], output=str(made))
     whole = hashlib.sha256(made.read_bytes()).digest()
-    context = forks()
-    chance = random.Random(0)
-    output = tmp_path / "out" / "out.csv"
+    there, output = 0, tmp_path / "out" / "out.csv"
     output.parent.mkdir()
-    whole_time, there = 2.0, 0
-    for turn in range(times):
-        began = context.Event()
-        process = context.Process(
-            target=killed_writer.write, args=(str(source), str(output), began)
-        )
-        process.start()
-        assert began.wait(60)
-        start = time.monotonic()
-        if turn == 0:  # how long it takes, to spread the others over it
-            process.join(120)
-            whole_time = time.monotonic() - start
-        else:
-            process.join(chance.uniform(0, 1.1 * whole_time))
-        process.kill()
-        process.join(60)
+    for _ in killed_again(times, killed_writer.write, str(source), str(output)):
         if output.exists():
             there += 1
             assert hashlib.sha256(output.read_bytes()).digest() == whole

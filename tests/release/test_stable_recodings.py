@@ -18,13 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.errors import (
-    ColumnError,
-    ParameterError,
-    PromiseError,
-    SfumatoError,
-    SourceError,
-)
+from sfumato.errors import ColumnError, ParameterError, PromiseError, SfumatoError, SourceError
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy import KAnonymity
 from sfumato.release.label_matching import read_cells
@@ -453,8 +447,7 @@ def test_what_cannot_be_kept_is_refused(asked, says):
     recoding = sf.anonymize(people(200, 1), qi=["age", "town"], k=5).recoding
     with pytest.raises(SfumatoError, match=says):
         sf.anonymize(
-            people(100, 2),
-            **{"qi": ["age", "town"], "k": 5, "recoding": recoding, **asked},
+            people(100, 2), **{"qi": ["age", "town"], "k": 5, "recoding": recoding, **asked}
         )
 
 

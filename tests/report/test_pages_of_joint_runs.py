@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -15,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planted import RARE_TEXTS, assert_nothing_rare
+from ports import at_once, raised, star
 from sfumato.joint import (
     Agreement,
     Category,
@@ -92,31 +91,17 @@ def shared_model() -> JointModel:
 @cache
 def exact_run() -> dict[str, tuple[JointModel, FitSession]]:
     """Everybody's model and what it cost them, all in threads of this process."""
-    others = [name for name in ROWS if name != "hub"]
-    pairs = {name: socket.socketpair() for name in others}
-    done: dict[str, Any] = {}
+    ends = star(ROWS)
 
-    def party(name: str) -> None:
-        ends = {n: p[0] for n, p in pairs.items()} if name == "hub" else {"hub": pairs[name][1]}
-        links = {other: Channel(end, timeout=20) for other, end in ends.items()}
-        try:
-            with Exchange(name, links, "hub") as exchange:
-                shared = Shamir(exchange)
-                table = patients(ROWS[name], list(ROWS).index(name))
-                model = fit_exact(table, AGREED, "cox", parties=shared, penalty=0.1)
-            done[name] = model, exchange.report(shared.opened.numbers)
-        except BaseException as error:
-            done[name] = error
+    def party(name: str) -> Any:
+        links = {other: Channel(end, timeout=20) for other, end in ends[name].items()}
+        with Exchange(name, links, "hub") as exchange:
+            shared = Shamir(exchange)
+            table = patients(ROWS[name], list(ROWS).index(name))
+            model = fit_exact(table, AGREED, "cox", parties=shared, penalty=0.1)
+        return model, exchange.report(shared.opened.numbers)
 
-    threads = [threading.Thread(target=party, args=(name,)) for name in ROWS]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    for outcome in done.values():
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return done
+    return raised(at_once(ROWS, party))
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -185,9 +170,7 @@ def test_curves_are_those_of_the_model() -> None:
     np.testing.assert_allclose(lived[0], [s for _, s in worst[1:]])
 
 
-@given(
-    times=st.lists(st.floats(0.001, 5000, allow_subnormal=False), max_size=200, unique=True),
-)
+@given(times=st.lists(st.floats(0.001, 5000, allow_subnormal=False), max_size=200, unique=True))
 def test_between_moments_lie_many_times(times: list[float]) -> None:
     moments = safe_moments(times)
     edges = [-np.inf, *moments, np.inf]

@@ -67,11 +67,7 @@ def test_it_replaces_only_when_told(people: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["-k", "1"], "out of range"),
-        (["--qi", "aeg"], "age"),
-        (["--qi", ""], "column"),
-    ],
+    [(["-k", "1"], "out of range"), (["--qi", "aeg"], "age"), (["--qi", ""], "column")],
 )
 def test_bad_demands_are_refused_before_anything_is_written(
     people: Path, tmp_path: Path, arguments: list[str], said: str

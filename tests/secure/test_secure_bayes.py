@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pooled_models import _score, plain_bayes_net
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, PeerError
-from sfumato.secure import BayesNet, HeldCells, HeldRows, Schema, polynomial, together
+from sfumato.secure import BayesNet, Schema, polynomial, together
 from sfumato.secure.bayes import NetRules
 from sfumato.secure.logarithm import Setting
+from two_parties import pooled_bits, split_cells, split_columns, split_rows
 
 # Cooper & Herskovits (1992), table 1: ten cases of three variables
 CASES = np.array(
@@ -28,28 +29,6 @@ BINARY = ["absent", "present"]
 THREE = Schema.of(dict.fromkeys(("x1", "x2", "x3"), BINARY))
 
 
-def split_rows(schema, codes, seed=0):
-    alices = np.random.default_rng(seed).random(len(codes)) < 0.5
-    return {"alice": HeldRows(schema, codes[alices]), "bob": HeldRows(schema, codes[~alices])}
-
-
-def split_cells(schema, codes, seed=0):
-    alices = np.random.default_rng(seed).random(codes.shape) < 0.5
-    return owned(schema, codes, alices)
-
-
-def split_columns(schema, codes, seed=0):
-    alices = np.random.default_rng(seed).random(codes.shape[1]) < 0.5
-    return owned(schema, codes, np.broadcast_to(alices, codes.shape))
-
-
-def owned(schema, codes, alices):
-    return {
-        "alice": HeldCells(schema, np.where(alices, codes, -1)),
-        "bob": HeldCells(schema, np.where(alices, -1, codes)),
-    }
-
-
 SPLITS = [split_rows, split_cells, split_columns]
 
 
@@ -58,11 +37,6 @@ def find(held, **options):
     alice, bob = together(*[lambda s: secure.search_net(s, held[s.role], **options)] * 2)
     assert alice == bob
     return alice
-
-
-def pooled_bits(held):
-    rows = [len(side.everything()) for side in held.values()]
-    return max(rows).bit_length() + isinstance(held["alice"], HeldRows)
 
 
 def assert_same_where_scores_differ(found, plain):

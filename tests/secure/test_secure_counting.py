@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError
-from sfumato.secure import (
-    HeldCells,
-    HeldRows,
-    Ring,
-    Schema,
-    counting,
-    reveal,
-    together,
-)
+from sfumato.secure import HeldCells, HeldRows, Ring, Schema, counting, reveal, together
 from sfumato.secure.counting import many_cross_counts
 
 

@@ -20,6 +20,7 @@ from sfumato.errors import ColumnError, ParameterError, PeerError
 from sfumato.secure import HeldCells, HeldRows, Schema, decision_tree, polynomial, together
 from sfumato.secure.decision_tree import Leaf, Split
 from sfumato.secure.logarithm import Setting
+from two_parties import pooled_bits, split_cells, split_rows
 
 TENNIS = """
 sunny hot high weak no / sunny hot high strong no / overcast hot high weak yes
@@ -43,30 +44,11 @@ def tennis():
     return coded(["outlook", "temperature", "humidity", "wind", "play"], records)
 
 
-def split_rows(schema, codes, seed=0):
-    alices = np.random.default_rng(seed).random(len(codes)) < 0.5
-    return {"alice": HeldRows(schema, codes[alices]), "bob": HeldRows(schema, codes[~alices])}
-
-
-def split_cells(schema, codes, seed=0):
-    alices = np.random.default_rng(seed).random(codes.shape) < 0.5
-    return {
-        "alice": HeldCells(schema, np.where(alices, codes, -1)),
-        "bob": HeldCells(schema, np.where(alices, -1, codes)),
-    }
-
-
 def grow(held, **options):
     """The tree on which both sides agree."""
     alice, bob = together(*[lambda s: secure.grow_tree(s, held[s.role], **options)] * 2)
     assert alice == bob
     return alice
-
-
-def pooled_bits(held):
-    """The public bound that the two sides come to, as the protocol finds it."""
-    rows = [len(side.everything()) for side in held.values()]
-    return max(rows).bit_length() + isinstance(held["alice"], HeldRows)
 
 
 def assert_same_where_gains_differ(found, plain):

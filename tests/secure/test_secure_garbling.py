@@ -245,12 +245,7 @@ def test_one_block_at_a_time_gives_the_same_bytes(settings, expected, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        env={
-            **os.environ,
-            **settings,
-            "NUMBA_CACHE_DIR": str(tmp_path),
-            "PYTHONPATH": str(source),
-        },
+        env={**os.environ, **settings, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(source)},
     )
     assert done.stdout == expected, done.stdout + done.stderr
 

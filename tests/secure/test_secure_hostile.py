@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ports import connected, free_port
+from ports import at_once, connected, free_port
 from sfumato import secure
 from sfumato.errors import PeerError, SfumatoError
 from sfumato.secure import HeldCells, HeldRows, Ring, Schema, Session
@@ -138,16 +138,12 @@ def hostile_session(protocol: str, seed: int) -> BaseException | None:
     honest_role = rng.choice(["alice", "bob"])
     program = PROTOCOLS[protocol]
     ends = socket.socketpair()
-    ended: list[BaseException | None] = []
 
     def honest() -> None:
         channel = Channel(ends[0], timeout=60)
         try:
             with Session(channel, honest_role, program=protocol) as session:
                 program(session)
-            ended.append(None)
-        except BaseException as error:
-            ended.append(error)
         finally:
             channel.close()
 
@@ -156,20 +152,13 @@ def hostile_session(protocol: str, seed: int) -> BaseException | None:
         channel.rng = rng
         channel.lies = {rng.choice([0, 1, 2, *range(40)]) for _ in range(rng.choice([1, 1, 3]))}
         role = "bob" if honest_role == "alice" else "alice"
-        with (
-            contextlib.suppress(Exception),
-            Session(channel, role, program=protocol) as session,
-        ):
+        with contextlib.suppress(Exception), Session(channel, role, program=protocol) as session:
             program(session)
         channel.close()
 
-    threads = [threading.Thread(target=one, daemon=True) for one in (honest, liar)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert ended, f"{protocol}, session {seed}: it hangs"
-    return ended[0]
+    ended = at_once(["honest", "liar"], lambda who: honest() if who == "honest" else liar())
+    assert "honest" in ended, f"{protocol}, session {seed}: it hangs"
+    return ended["honest"]
 
 
 def play(protocol: str, sessions: range) -> None:
@@ -307,31 +296,19 @@ class Tamperer:
 def test_a_bit_changed_on_a_plain_line_is_noticed_by_both_sides():
     port = free_port()
     line = Tamperer(port, at=5_000)  # in Bob's matrix of transfers or behind it
-    ends: dict[str, str] = {}
 
-    def run(meet, role, where):
-        try:
-            with meet(role, ("127.0.0.1", where), program="log", timeout=60) as session:
-                x = secure.private(RING, [5])
-                secure.multiply(session, x, x)
-                secure.share(
-                    session, [1] * 2000 if role == "bob" else None, ring=RING, owner="bob", n=2000
-                )
-            ends[role] = "well"
-        except PeerError as error:
-            ends[role] = str(error)
+    def party(role):
+        meet, where = (secure.listen, port) if role == "alice" else (secure.connect, line.port)
+        with meet(role, ("127.0.0.1", where), program="log", timeout=60) as session:
+            x = secure.private(RING, [5])
+            secure.multiply(session, x, x)
+            secure.share(
+                session, [1] * 2000 if role == "bob" else None, ring=RING, owner="bob", n=2000
+            )
 
-    threads = [
-        threading.Thread(target=run, args=(secure.listen, "alice", port)),
-        threading.Thread(target=run, args=(secure.connect, "bob", line.port)),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    ends = at_once(["alice", "bob"], party)
     line.close()
-    assert "well" not in ends.values()
-    assert len(ends) == 2
+    assert [type(end) for end in ends.values()] == [PeerError] * 2
 
 
 def test_an_end_that_only_repeats_what_it_heard_is_refused(monkeypatch):

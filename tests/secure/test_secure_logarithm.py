@@ -132,10 +132,7 @@ def test_every_pair_of_shares_for_small_moduli(modulus):
     ring = Ring.odd(modulus)
     bits, numbers = 1, [0, 1]
     pairs = [(a, x) for a in range(modulus) for x in numbers]
-    mine = {
-        "alice": [a for a, _ in pairs],
-        "bob": [(x - a) % modulus for a, x in pairs],
-    }
+    mine = {"alice": [a for a, _ in pairs], "bob": [(x - a) % modulus for a, x in pairs]}
 
     def party(session):
         x = secure.private(ring, mine[session.role])

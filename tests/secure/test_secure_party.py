@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 
 import pyarrow as pa
 import pytest
 
-from ports import free_port
+from ports import at_once, free_port
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, SourceError
 from sfumato.secure import polynomial
@@ -23,19 +22,12 @@ def both(alice, bob):
     """Two threads that meet on loopback; what each of them got."""
     address = f"127.0.0.1:{free_port()}"
     places = {"alice": {"listen": address}, "bob": {"peer": address}}
-    found = {}
+    work = {"alice": alice, "bob": bob}
 
-    def run(me, work):
-        try:
-            found[me] = work(secure.Meeting(me, **places[me], plain=True, timeout=60))
-        except Exception as error:
-            found[me] = error
+    def party(me):
+        return work[me](secure.Meeting(me, **places[me], plain=True, timeout=60))
 
-    threads = [threading.Thread(target=run, args=pair) for pair in (("alice", alice), ("bob", bob))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    found = at_once(work, party)
     return found["alice"], found["bob"]
 
 

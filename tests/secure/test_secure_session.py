@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from ports import at_once
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import session as session_module
@@ -17,23 +18,11 @@ from sfumato.secure.session import Session
 
 def greet(*settings: dict) -> list[BaseException | Session]:
     """Two sessions with their own settings; what each side ended up with."""
-    outcome: list = [None, None]
     channels = [Channel(s, timeout=60) for s in socket.socketpair()]
-
-    def run(i):
-        try:
-            outcome[i] = Session(channels[i], **settings[i])
-        except Exception as error:
-            outcome[i] = error
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    done = at_once("01", lambda at: Session(channels[int(at)], **settings[int(at)]), seconds=20)
     for channel in channels:
         channel.close()
-    return outcome
+    return [done.get(at) for at in "01"]
 
 
 def settings(role: str, **other) -> dict:

@@ -353,9 +353,7 @@ def test_regions_hold_their_classes_and_none_is_cut(drawn: tuple[View, list, lis
 
 @given(
     st.lists(
-        st.tuples(st.sets(st.integers(0, 4), min_size=1), st.integers(1, 3)),
-        min_size=1,
-        max_size=8,
+        st.tuples(st.sets(st.integers(0, 4), min_size=1), st.integers(1, 3)), min_size=1, max_size=8
     )
 )
 def test_sets_overlap_where_they_share_a_value(groups: list[tuple[set[int], int]]) -> None:

@@ -22,13 +22,7 @@ from sfumato.errors import ParameterError, SourceError
 from sfumato.release.publish import Release
 from sfumato.tables import Table
 from sfumato.web.app import Job
-from sfumato.web.candidates import (
-    Candidate,
-    best_of,
-    candidates_from,
-    candidates_to,
-    names_of,
-)
+from sfumato.web.candidates import Candidate, best_of, candidates_from, candidates_to, names_of
 from sfumato.web.choices import Choices, read_choices
 from sfumato.web.hierarchies import inferred
 from sfumato.web.kept import demand_of
@@ -289,8 +283,7 @@ def test_a_small_table_is_tried_with_each_k_it_can_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "person"),
-    [("PATIENT,ENCOUNTER", "PATIENT"), ("Surname,patient_id", "")],
+    ("names", "person"), [("PATIENT,ENCOUNTER", "PATIENT"), ("Surname,patient_id", "")]
 )
 def test_patients_are_counted_and_not_their_visits(names: str, person: str, tmp_path: Path) -> None:
     first, second = names.split(",")

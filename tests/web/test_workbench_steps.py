@@ -117,8 +117,7 @@ def test_decisions_are_saved_taken_back_and_found_again(
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"k": "1"}, {"k": "many"}, {"method": "magic"}, {"role-0": "king"}, {"role-4": ""}],
+    "wrong", [{"k": "1"}, {"k": "many"}, {"method": "magic"}, {"role-0": "king"}, {"role-4": ""}]
 )
 def test_bad_decisions_are_refused(bench: Running, opened: str, wrong: dict[str, str]) -> None:
     (project,) = bench.workbench.projects.values()

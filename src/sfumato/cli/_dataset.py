@@ -99,11 +99,7 @@ def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Pa
 
 
 def verified(
-    run: Run,
-    promised: Any,
-    certificate: str | None,
-    signer: str | None,
-    others: Sequence[Any],
+    run: Run, promised: Any, certificate: str | None, signer: str | None, others: Sequence[Any]
 ) -> Verification:
     """``sfumato verify`` of a released dataset."""
     from sfumato import relational

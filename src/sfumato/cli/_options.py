@@ -444,7 +444,6 @@ class Asked:
 
     @classmethod
     def options(cls) -> list[inspect.Parameter]:
-        """The options, for typer."""
         return [
             inspect.Parameter(
                 one.name,
@@ -472,7 +471,6 @@ class Asked:
 
 
 def _type_of(one: fields.Parameter) -> Any:
-    """What typer reads."""
     if one.kind in (int, float, bool):
         return one.kind
     return list[str] if one.is_plural else str

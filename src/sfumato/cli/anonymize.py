@@ -162,12 +162,7 @@ class Repeating:
     )
 )
 @table_verb
-def anonymize(
-    run: Run,
-    requested: Requested,
-    writing: Writing,
-    repeating: Repeating,
-) -> None:
+def anonymize(run: Run, requested: Requested, writing: Writing, repeating: Repeating) -> None:
     """Blur a table as little as possible until the privacy demanded provably holds.
 
     What is written is read back and measured by code that did not make it; if a promise is

@@ -26,7 +26,7 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.datasets import Dataset, Listing, Saved
     from sfumato.demo import Written, WrittenFolder
-    from sfumato.papers.reproduction import Reproduction, Shelf
+    from sfumato.papers.reproduction import Reproduction
 
 app = new_app()
 
@@ -134,7 +134,6 @@ def demo_data(
 
 
 def view_demo(written: Written) -> str:
-    """What was written, and what to do with it."""
     return (
         f"{written.rows:,} patients with {len(written.columns)} columns: {written.output}\n"
         f"Next: sfumato scan {written.output}"
@@ -142,16 +141,13 @@ def view_demo(written: Written) -> str:
 
 
 def view_demo_folder(written: WrittenFolder) -> str:
-    """What was written, and what to do with it."""
     told = ", ".join(f"{rows:,} {name}" for name, rows in written.tables.items())
     return f"{told}: {written.output}\nNext: sfumato scan {written.output}"
 
 
 @app.command(
     epilog=examples(
-        "sfumato paper",
-        "sfumato paper lodha-thomas --quick",
-        "sfumato paper park-shim -o pages",
+        "sfumato paper", "sfumato paper lodha-thomas --quick", "sfumato paper park-shim -o pages"
     )
 )
 @verb
@@ -178,17 +174,13 @@ def paper(
     from sfumato.papers.reproduction import reproduce, shelf
 
     if name is None:
-        run.show(shelf(), _papers)
+        run.show(shelf(), lambda found: figures(found.papers.items(), first=False))
         return
     done = reproduce(name, quick=quick, budget=run.budget)
     from sfumato.papers.reproduction import home, write
 
     folder = output if output is not None or quick else home()
     run.show(done if folder is None else write(done, folder), _reproduction)
-
-
-def _papers(found: Shelf) -> RenderableType:
-    return figures(found.papers.items(), first=False)
 
 
 def _reproduction(done: Reproduction) -> RenderableType:

@@ -64,7 +64,7 @@ KernelChoice = Literal["linear", "gaussian"]
     epilog=examples(
         "sfumato joint agreement A.csv -c age,sex,stage --time days --event dead "
         "--bounds age=18:100 --values sex=f,m --ordered stage=I,II,III --time-max 4000 "
-        "--horizon 730 -o study.toml",
+        "--horizon 730 -o study.toml"
     )
 )
 @table_verb
@@ -681,7 +681,6 @@ def keys(
 
 
 def view_agreement(found: Any) -> RenderableType:
-    """An agreement that was written."""
     return (
         f"Agreement of study {found.study}: {found.columns} columns, {found.encoded} encoded, "
         f"{found.dimensions} numbers published a row.\nHash {found.hash}\nWritten to {found.path}."
@@ -721,7 +720,6 @@ def view_share(found: Any) -> RenderableType:
 
 
 def view_keys(made: Any) -> RenderableType:
-    """Where they are."""
     return (
         f"Certificate for the others: {made.certificate}\nPrivate key, stays here: {made.key}\n"
         f"Fingerprint: {made.fingerprint}"
@@ -729,7 +727,6 @@ def view_keys(made: Any) -> RenderableType:
 
 
 def view_fit(fitted: Any) -> RenderableType:
-    """A fitted model."""
     found = fitted.model
     quality = [
         f"{name} {value:.3f} (training rows)"
@@ -795,7 +792,6 @@ def _mean(mean: float, spread: float) -> str:
 
 
 def view_scores(found: Any) -> RenderableType:
-    """The first scores."""
     lines = Table(title=f"{counted(found.rows, 'row')} scored", title_justify="left")
     lines.add_column("row", justify="right")
     lines.add_column("score", justify="right")

@@ -40,7 +40,6 @@ def keygen(
 
 
 def view(made: KeyPair) -> RenderableType:
-    """Where the two are, and what to do with them."""
     return Text(
         f"Key {made.key}: it stays here.\n"
         f"Public key {made.public}: give it to those who verify your releases.\n"

@@ -99,7 +99,6 @@ class MeetingOptions:
     ] = 60.0
 
     def meeting(self, run: Run) -> Meeting:
-        """The meeting, checked."""
         from sfumato.secure import Meeting
 
         return Meeting(**vars(self), budget=run.budget)
@@ -425,7 +424,6 @@ _MOST_LINES = 60
 
 
 def view_keys(made: KeyPaths) -> RenderableType:
-    """Where they are and what to do with them."""
     return (
         f"Certificate {made.certificate}: give it to the other party.\n"
         f"Private key {made.key}: it stays here.\n"
@@ -441,7 +439,6 @@ def view_categories(told: ToldCategories) -> RenderableType:
 
 
 def view_logarithms(outcome: Outcome[Logarithms]) -> RenderableType:
-    """One line each."""
     found = outcome.found
     name = "ln" if found.base == "e" else "log2"
     lines = [f"{name} of sum {i}: {value:.6f}" for i, value in enumerate(found.logarithms, 1)]

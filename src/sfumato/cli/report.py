@@ -204,7 +204,6 @@ def _require_certified(released: str) -> None:
 
 
 def view_report(written: WrittenReport) -> RenderableType:
-    """Where to find it."""
     return Group(written.verdict, "", f"The report is in {written.output}.")
 
 

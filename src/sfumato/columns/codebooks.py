@@ -107,14 +107,12 @@ CODEBOOKS = (
              r"rac\w*|hisp|anc\d?p?\d*|cit|nativity|lan[xp]\d*|eng|hhlp?|lngi"),
             ("quasi-identifier", "work or school",
              r"cow|esr|esp|jw\w+|drivesp|occp\w*|indp\w*|naicsp\w*|socp?\d*|wk[hlw]n?p?|wkwn"
-             r"|wkexrel"
-             r"|workstat|wrk|nwa[bv]|nwl[ak]|nwre|sch[gl]?|schl|fod[12]p|sciengr?l?p?|mil|mlp\w+"
-             r"|vps"
+             r"|wkexrel|workstat|wrk|nwa[bv]|nwl[ak]|nwre|sch[gl]?|schl|fod[12]p|sciengr?l?p?|mil"
+             r"|mlp\w+|vps"
              r"|employed|wif|nwesr|nuniv_schg|edu"),
             ("quasi-identifier", "family",
-             r"mar(h\w+)?|msp|relp|relshipp|sex|np[fp]?|noc|nrc?|fer|gc[lmr]|oc|rc|paoc|nop"
-             r"|hht2?|fes"
-             r"|fparc|hu(gcl|paoc|pac|parc)|partner|psf|r18|r60|r65|sf[rn]|type|cplt|multg|ssmc"
+             r"mar(h\w+)?|msp|relp|relshipp|sex|np[fp]?|noc|nrc?|fer|gc[lmr]|oc|rc|paoc|nop|hht2?"
+             r"|fes|fparc|hu(gcl|paoc|pac|parc)|partner|psf|r18|r60|r65|sf[rn]|type|cplt|multg|ssmc"
              r"|htype"
              r"|own_rent|mig"),
             ("quasi-identifier", "the dwelling",
@@ -167,12 +165,9 @@ CODEBOOKS = (
     ),
     Codebook(
         "EU-SILC",
-        "db010 db020 db030 db040 db090 db100 rb010 rb020 rb030 rb050 rb080 rb090 rb170 "
-        "rb210 "
-        "hb010 hb020 hb030 hy010 hy020 hx040 hx060 pb010 pb020 pb030 pb040 pb140 pb150 "
-        "pb190 "
-        "pb220a pe040 ph010 pl030 pl031 pl051 py010n py010g py050n hy040n hy050n px030 "
-        "rx010",
+        "db010 db020 db030 db040 db090 db100 rb010 rb020 rb030 rb050 rb080 rb090 rb170 rb210 hb010 "
+        "hb020 hb030 hy010 hy020 hx040 hx060 pb010 pb020 pb030 pb040 pb140 pb150 pb190 pb220a "
+        "pe040 ph010 pl030 pl031 pl051 py010n py010g py050n hy040n hy050n px030 rx010",
         (
             ("other", "a flag about another column", r"[dhpr][a-z]\d{3}\w*_(f|i|if|nu)"),
             ("identifier", "a person's number",
@@ -198,8 +193,7 @@ CODEBOOKS = (
     ),
     Codebook(
         "NHANES",
-        "seqn riagendr ridageyr ridreth1 ridreth3 dmdeduc2 dmdmartl dmdmartz indhhin2 "
-        "indfmpir "
+        "seqn riagendr ridageyr ridreth1 ridreth3 dmdeduc2 dmdmartl dmdmartz indhhin2 indfmpir "
         "wtint2yr wtmec2yr sdmvpsu sdmvstra sddsrvyr ridstatr",
         (
             ("identifier", "a person's number", r"seqn"),

@@ -140,12 +140,11 @@ def _is_phone(cell: str) -> bool:
 
 
 _MONTH_NAME = (
-    r"(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|f[eé]v(?:rier)?|mar(?:ch|s|zo)?|m[aä]rz?"
-    r"|apr(?:il|ile)?|avr(?:il)?|abr(?:il)?|may|mai|mayo|maggio|mag|june?|juni|juin|giu(?:gno)?"
-    r"|july?|juli|juil(?:let)?|lug(?:lio)?|aug(?:ust)?|ao[uû]t|ago(?:sto)?"
-    r"|sept?(?:ember|embre|iembre)?|set(?:tembre)?|oct(?:ober|obre|ubre)?|okt(?:ober)?"
-    r"|ott(?:obre)?|nov(?:ember|embre|iembre)?|d[eé]c(?:ember|embre)?|dez(?:ember)?"
-    r"|dic(?:iembre|embre)?|ene(?:ro)?|gen(?:naio)?)\.?"
+    r"(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|f[eé]v(?:rier)?|mar(?:ch|s|zo)?|m[aä]rz?|apr(?:il"
+    r"|ile)?|avr(?:il)?|abr(?:il)?|may|mai|mayo|maggio|mag|june?|juni|juin|giu(?:gno)?|july?|juli"
+    r"|juil(?:let)?|lug(?:lio)?|aug(?:ust)?|ao[uû]t|ago(?:sto)?|sept?(?:ember|embre|iembre)?"
+    r"|set(?:tembre)?|oct(?:ober|obre|ubre)?|okt(?:ober)?|ott(?:obre)?|nov(?:ember|embre|iembre)?"
+    r"|d[eé]c(?:ember|embre)?|dez(?:ember)?|dic(?:iembre|embre)?|ene(?:ro)?|gen(?:naio)?)\.?"
 )
 """Months and nothing else: `Marketing` and `Maintenance` are none."""
 _YEAR = r"(?:1[6-9]|20)\d\d"
@@ -377,8 +376,7 @@ _SPOKEN: tuple[tuple[Role, str, str], ...] = (
     (
         "sensitive", "religion",
         r"catholic|protestant|muslim|islam\w*|jewish|judaism|hindu\w*|buddhis[tm]|christian"
-        r"|orthodox"
-        r"|atheist|no religion|katholisch|evangelisch|sikh|mormon",
+        r"|orthodox|atheist|no religion|katholisch|evangelisch|sikh|mormon",
     ),
     (
         "quasi-identifier", "marital status",
@@ -388,8 +386,7 @@ _SPOKEN: tuple[tuple[Role, str, str], ...] = (
     (
         "quasi-identifier", "race or origin",
         r"white|black|asian.*|hispanic|non-?hispanic|caucasian|african[- ]american"
-        r"|amer-?\w*[- ]indian.*"
-        r"|native american|pacific islander|latino|mixed|two or more races",
+        r"|amer-?\w*[- ]indian.*|native american|pacific islander|latino|mixed|two or more races",
     ),
     (
         "quasi-identifier", "schooling",

@@ -130,11 +130,7 @@ def not_compared(person: str) -> str:
 
 
 def numbers_of_persons(
-    opened: Table,
-    columns: Sequence[str],
-    persons: Persons,
-    seed: int = 0,
-    changed: Changed = _NONE,
+    opened: Table, columns: Sequence[str], persons: Persons, seed: int = 0, changed: Changed = _NONE
 ) -> tuple[list[str], list[str]]:
     """Columns whose cells are those of a column of persons, beyond chance; and perhaps by chance.
 

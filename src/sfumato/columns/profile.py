@@ -81,12 +81,7 @@ def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
         sizes = table.class_sizes([column.name], budget)
         facts.append(
             ColumnFacts(
-                column.name,
-                column.kind,
-                rows,
-                nulls[column.name],
-                sizes.classes,
-                sizes.unique_rows,
+                column.name, column.kind, rows, nulls[column.name], sizes.classes, sizes.unique_rows
             )
         )
     _report(budget, "taking a sample", None)

@@ -352,7 +352,6 @@ class Agreement:
             ) from None
 
     def to_toml(self) -> str:
-        """The agreement as a TOML file."""
         plain = self.to_dict()
         lines = [f"format = {FORMAT}", f"study = {_toml(self.study)}"]
         for section in ("outcome", "projection"):

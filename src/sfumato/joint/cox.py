@@ -174,7 +174,11 @@ class SortedRows:
         self.time = time[order]
         self.dying = dying[order]
         self.weights = weights[order]
-        self.efron = _is_efron(ties)
+        if ties not in ("efron", "breslow"):
+            raise ParameterError(
+                f"`{ties}` is not a treatment of ties", remedy="Use efron or breslow."
+            )
+        self.efron = ties == "efron"
         self.starts = time_groups(self.time)
         heads = self.starts[:-1]
         self.deaths = np.add.reduceat(self.dying.astype(np.int64), heads)
@@ -305,12 +309,6 @@ def _finished(
         separated=separated,
         information=information,
     )
-
-
-def _is_efron(ties: str) -> bool:
-    if ties not in ("efron", "breslow"):
-        raise ParameterError(f"`{ties}` is not a treatment of ties", remedy="Use efron or breslow.")
-    return ties == "efron"
 
 
 def group_totals(values: Floats, starts: NDArray[np.int64]) -> Floats:

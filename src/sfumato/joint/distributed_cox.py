@@ -207,18 +207,10 @@ def exact_stratified_cox(
 
     Parameters
     ----------
-    arithmetic
-        The connection to the other parties.
     x, time, event
         This party's rows; columns lie between 0 and 1, times need no common grid.
-    weight
-        Weight of this party's rows; nobody learns it.
-    penalty
-        λ of the ridge penalty λ/2·‖w‖².
-    precision
-        How far coefficients may be off.
-    covariance
-        Whether to open the covariance of the coefficients, too.
+    arithmetic, weight, penalty, ties, precision, covariance
+        As in `exact_cox`.
 
     Examples
     --------

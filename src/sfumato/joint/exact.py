@@ -29,24 +29,12 @@ from sfumato.joint.distributed_cox import (
     revealed,
 )
 from sfumato.joint.hidden_newton import HEAVIEST, check_precision, check_weight, climb, symmetric
-from sfumato.joint.leakage_report import (
-    ExactLeakage,
-    check_opened,
-    exact_leakage,
-    opened_guess,
-)
+from sfumato.joint.leakage_report import ExactLeakage, check_opened, exact_leakage, opened_guess
 from sfumato.joint.linear_classifiers import Loss, loss_sums
 from sfumato.joint.local_data import LocalRows, local_rows, rows_to_fit
 from sfumato.joint.model import JointModel
 from sfumato.joint.parties import Certificates, Exchange, gather, join
-from sfumato.joint.secret_sharing import (
-    Arithmetic,
-    LocalArithmetic,
-    Opened,
-    Pair,
-    Secret,
-    Shamir,
-)
+from sfumato.joint.secret_sharing import Arithmetic, LocalArithmetic, Opened, Pair, Secret, Shamir
 from sfumato.secure.session import Session
 from sfumato.secure.tls import Address, parse_address
 
@@ -126,7 +114,6 @@ class Parties:
         return Exchange(name, links, coordinator, parameters=parameters, trust=trust)
 
     def tell(self, doing: str) -> None:
-        """Tell `progress`, if there is one."""
         if self.progress is not None:
             self.progress(doing)
 

@@ -165,9 +165,7 @@ def _fit(
 
 
 def _minimise(
-    objective: Callable[[Floats], tuple[float, Floats, Floats]],
-    size: int,
-    tolerance: float,
+    objective: Callable[[Floats], tuple[float, Floats, Floats]], size: int, tolerance: float
 ) -> tuple[Floats, float, int]:
     """The minimum of a strongly convex function by Newton's method: place, value, steps taken."""
     z = np.zeros(size)

@@ -187,10 +187,7 @@ def gather(
         context.load_verify_locations(path)
     deadline = time.monotonic() + timeout
     found: dict[str, Channel] = {}
-    with (
-        listening(address, loopback_only=False) as server,
-        Door(server, context, names) as door,
-    ):
+    with listening(address, loopback_only=False) as server, Door(server, context, names) as door:
         while len(found) < len(names):
             try:
                 name, sock = door.admit(deadline)

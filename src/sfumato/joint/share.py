@@ -446,11 +446,7 @@ def _given_away(found: Leakage, protect: Protect) -> list[str]:
 
 
 def _projected(
-    encoded: Encoded,
-    outcome: Outcomes,
-    agreement: Agreement,
-    institution: str,
-    step: float,
+    encoded: Encoded, outcome: Outcomes, agreement: Agreement, institution: str, step: float
 ) -> Share:
     """The share itself; rows are sorted, so that their order tells nothing about the source."""
     time, event = outcome

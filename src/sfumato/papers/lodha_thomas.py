@@ -76,7 +76,6 @@ def _close(where: str, says: float, here: float) -> Cell:
 
 
 def examples(quick: bool) -> Iterator[Found]:
-    """The examples."""
     yield _close("Example 3, f(D/n) of gender, birth date, ZIP", 0.93, uniqueness_bound(4e9, USA))
     yield _close(
         "Example 4, f(D/n) of nationality, birth date, occupation", 0.025,

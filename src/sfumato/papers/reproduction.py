@@ -531,10 +531,7 @@ def _shown(paper: str, one: Found) -> str:
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     numbers = [all(not isinstance(row[at], str) for row in rows) for at in range(len(headings))]
-    lines = [
-        _line(headings),
-        "|" + "".join("---:|" if right else "---|" for right in numbers),
-    ]
+    lines = [_line(headings), "|" + "".join("---:|" if right else "---|" for right in numbers)]
     shown = (["–" if value is None else written(value) for value in row] for row in rows)
     return "\n".join([*lines, *map(_line, shown)])
 

@@ -39,11 +39,7 @@ from sfumato.tables import Table, table
 if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy
 
-__all__ = [
-    "AttackResult",
-    "attack",
-    "join_attack",
-]
+__all__ = ["AttackResult", "attack", "join_attack"]
 
 
 Floats = npt.NDArray[np.float64]
@@ -278,11 +274,7 @@ def _count_different(boxes: Ints, readings: Sequence[Reading], points: Points, w
 
 
 def _truth(
-    release: Codes,
-    people: Codes,
-    on: Sequence[str],
-    readings: Sequence[Reading],
-    identity: str,
+    release: Codes, people: Codes, on: Sequence[str], readings: Sequence[Reading], identity: str
 ) -> npt.NDArray[np.bool_]:
     """Whether the true person of each released entry is among those it may stand for."""
     for codes, what in ((release, "the release"), (people, "the outside table")):

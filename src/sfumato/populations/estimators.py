@@ -170,12 +170,7 @@ def _dankar(estimates: Mapping[str, float | None], fraction: float) -> str:
 
 
 def _interval(
-    sizes: ClassSizes,
-    universe: float,
-    chosen: str,
-    replicates: int,
-    confidence: float,
-    seed: int,
+    sizes: ClassSizes, universe: float, chosen: str, replicates: int, confidence: float, seed: int
 ) -> tuple[float | None, float | None]:
     model, near = _MODELS[chosen], _pitman_fit(sizes) if chosen == "pitman" else None
     if near is not None:  # replicates differ little: the search begins at the fit of the sample

@@ -563,10 +563,7 @@ def _water_level(domains: Mapping[str, int], weight: Mapping[str, float], allowe
     events = sorted(
         event
         for name in domains
-        for event in (
-            (math.log(1 / weight[name]), 1),
-            (math.log(domains[name] / weight[name]), -1),
-        )
+        for event in ((math.log(1 / weight[name]), 1), (math.log(domains[name] / weight[name]), -1))
     )
     total, slope, at = 0.0, 0, events[0][0]
     for position, change in events:

@@ -27,12 +27,7 @@ from sfumato.kernels.compiling import compiled
 from sfumato.kernels.sorted_groups import merge_small, sample_size, sampled_cuts
 from sfumato.results import Result
 
-__all__ = [
-    "StreamGroups",
-    "ValueReservoir",
-    "recoded_batches",
-    "sampled_groups",
-]
+__all__ = ["StreamGroups", "ValueReservoir", "recoded_batches", "sampled_groups"]
 
 
 class ValueReservoir:

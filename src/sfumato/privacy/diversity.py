@@ -86,12 +86,7 @@ class DiversityFields(TypedDict, total=False):
     c: Annotated[
         float | None,
         Field(
-            "c of recursive (c,l)-diversity.",
-            HOLDS,
-            "--c",
-            "C",
-            label="c",
-            when="l_kind=recursive",
+            "c of recursive (c,l)-diversity.", HOLDS, "--c", "C", label="c", when="l_kind=recursive"
         ),
     ]
 

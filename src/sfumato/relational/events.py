@@ -56,11 +56,7 @@ class Blurred:
 
 
 def blur(
-    histories: Histories,
-    problems: Mapping[str, Problem],
-    k: int,
-    m: int | None,
-    budget: Budget,
+    histories: Histories, problems: Mapping[str, Problem], k: int, m: int | None, budget: Budget
 ) -> Blurred:
     """Groups of the rows of every table.
 
@@ -235,13 +231,7 @@ class _Class:
     """The persons of one class of own columns."""
 
     def __init__(
-        self,
-        rows: _Rows,
-        persons: list[int],
-        k: int,
-        m: int | None,
-        fresh: int,
-        budget: Budget,
+        self, rows: _Rows, persons: list[int], k: int, m: int | None, fresh: int, budget: Budget
     ) -> None:
         self.rows, self.persons, self.k, self.m, self.fresh = rows, persons, k, m, fresh
         self.budget = budget

@@ -22,12 +22,7 @@ from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import read_folder
-from sfumato.relational.description import (
-    RELEASED_LINK_BYTES,
-    Dataset,
-    dataset,
-    require_room,
-)
+from sfumato.relational.description import RELEASED_LINK_BYTES, Dataset, dataset, require_room
 from sfumato.relational.histories import Histories, read_histories
 from sfumato.relational.publishing import certificate_of
 from sfumato.relational.verification import opened_release

@@ -304,7 +304,6 @@ def _published(made: Dataset, exclude: Sequence[str]) -> tuple[Dataset, tuple[st
 
 
 def _by_table(names: Sequence[str], made: Dataset) -> dict[str, tuple[str, ...]]:
-    """Columns by their table."""
     found: dict[str, list[str]] = {}
     for name in names:
         table, column = split_name(name, made.tables, shown(made.name))

@@ -13,13 +13,7 @@ from sfumato.engines.staging import Staged
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
 from sfumato.files import keyed_digest
-from sfumato.relational.description import (
-    TABLE_ENDINGS,
-    Dataset,
-    Reference,
-    TableOf,
-    schema_of,
-)
+from sfumato.relational.description import TABLE_ENDINGS, Dataset, Reference, TableOf, schema_of
 from sfumato.relational.plan import Plan
 from sfumato.release import Certificate, Finding
 from sfumato.release.certificate import certificate_path, check_certificate_place

@@ -36,13 +36,7 @@ from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
 from sfumato.wording import counted, shown
 
-__all__ = [
-    "LinkedTables",
-    "WholeReferences",
-    "is_released",
-    "opened_release",
-    "verify",
-]
+__all__ = ["LinkedTables", "WholeReferences", "is_released", "opened_release", "verify"]
 
 
 Link = tuple[str, str, str, str]

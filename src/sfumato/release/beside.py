@@ -324,7 +324,6 @@ class Owned:
 
     @property
     def persons(self) -> int:
-        """How many they are."""
         return len(np.unique(self.owners))
 
     def classes(self, qi: Sequence[str]) -> tuple[CodeArray, int]:

@@ -110,7 +110,6 @@ MEASURED_ELSEWHERE = frozenset({"k-map"})
 
 
 def promise_class(kind: str) -> Any:
-    """The class of a kind of promise."""
     if kind not in _HOMES:
         raise InputError(
             f"the certificate names a promise `{kind}` that this version does not know",

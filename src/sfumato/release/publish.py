@@ -379,11 +379,7 @@ def _as_shown(shown: Any, whole: Any) -> Any:
 
 @contextmanager
 def staged_release(
-    plan: Release,
-    target: str,
-    *,
-    format: str | None = None,
-    budget: Budget | None = None,
+    plan: Release, target: str, *, format: str | None = None, budget: Budget | None = None
 ) -> Iterator[tuple[Release, Staged, Table]]:
     """A release that was written and measured and has no name yet, and what was written.
 
@@ -530,11 +526,7 @@ def _without_formulas(plan: Release) -> Release:
 
 @contextmanager
 def _witnessed(
-    plan: Release,
-    staged: Staged,
-    written: Table,
-    destination: str | None,
-    budget: Budget | None,
+    plan: Release, staged: Staged, written: Table, destination: str | None, budget: Budget | None
 ) -> Iterator[Release]:
     """The plan, its promises about persons with what shows them: who owns the rows, or a witness.
 
@@ -600,10 +592,7 @@ def _moves(mapping: Recoding | Parted | None) -> bool:
 
 
 def _owned(
-    promise: Promise,
-    source: Table,
-    order: npt.NDArray[np.uint32] | None,
-    budget: Budget | None,
+    promise: Promise, source: Table, order: npt.NDArray[np.uint32] | None, budget: Budget | None
 ) -> Promise:
     """A promise about persons that knows whose the rows are."""
     if not isinstance(promise, Anonymity) or promise.person is None:

@@ -98,7 +98,6 @@ class Verification(Result):
 
     @property
     def verdict(self) -> str:
-        """What came out."""
         if self.holds:
             return "Everything that was checked holds."
         broken = any(finding.broken for finding in self.findings)
@@ -202,10 +201,7 @@ def verify(
             remedy=f"Leave it out, or say what to check, e.g. {spell('k', 5)}.",
         )
     if people is None and asked:
-        promises = (
-            *promises,
-            *promised(opened, asked, trees=trees, budget=budget),
-        )
+        promises = (*promises, *promised(opened, asked, trees=trees, budget=budget))
     findings = [_checked(promise, opened, budget) for promise in promises]
     place, signed_by, made = None, None, None
     pseudonyms: tuple[str, ...] = ()
@@ -620,9 +616,7 @@ def _checked(promise: Promise, opened: Table, budget: Budget | None) -> Finding:
         return promise.check(opened, budget)
     except ColumnError as error:
         raise ColumnError(
-            f"the promise cannot be checked: {error.what}",
-            where=opened.name,
-            remedy=error.remedy,
+            f"the promise cannot be checked: {error.what}", where=opened.name, remedy=error.remedy
         ) from error
 
 

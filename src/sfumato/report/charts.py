@@ -347,10 +347,7 @@ def histogram(
     seen = {"y": share_axis("share", "share of rows"), "color": _colours("table", BOTH)}
     held = {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y2": {"datum": 0}, **seen}
     after = {"x": {**x, "field": "at"}, "order": {"field": "position"}, **seen}
-    layers = [
-        _layer("rect", held, rows, opacity=0.7),
-        _line(after, steps),
-    ]
+    layers = [_layer("rect", held, rows, opacity=0.7), _line(after, steps)]
     return chart(title, {"layer": layers}, height=180)
 
 

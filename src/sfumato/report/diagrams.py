@@ -97,10 +97,7 @@ def _exchange(
 
 
 def gathering_svg(
-    members: Sequence[tuple[str, str]],
-    arrow: str,
-    centre: tuple[str, Sequence[str]],
-    title: str,
+    members: Sequence[tuple[str, str]], arrow: str, centre: tuple[str, Sequence[str]], title: str
 ) -> str:
     """Several institutions and what each gives, arriving where it is put together.
 

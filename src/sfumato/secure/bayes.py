@@ -134,7 +134,6 @@ class ScorePrecision:
 
     @property
     def handicap_nats(self) -> float:
-        """The handicap of a score."""
         return self.handicap / (2 * self.scale)
 
     def tolerance(self, candidates: int) -> float:
@@ -192,7 +191,6 @@ class NetRules:
         return math.prod(parents) * each
 
     def net(self, parents: Mapping[str, tuple[str, ...]], tolerance: float = 0.0) -> BayesNet:
-        """The result."""
         names = tuple(self.schema.columns[c] for c in self.order)
         return BayesNet(names, dict(parents), self.max_parents, self.score, tolerance)
 

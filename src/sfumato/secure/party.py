@@ -533,11 +533,7 @@ class ToldCategories(Result):
 
 
 def told_categories(
-    rows: Any,
-    columns: Sequence[str] | None = None,
-    *,
-    split: Split = "rows",
-    max_values: int = 64,
+    rows: Any, columns: Sequence[str] | None = None, *, split: Split = "rows", max_values: int = 64
 ) -> ToldCategories:
     """What this side would tell the other with `share_categories`; nothing is sent.
 

@@ -60,12 +60,7 @@ _LARGEST_TERMS = 12
 
 
 def evaluate(
-    session: Session,
-    ring: Ring,
-    share: Limbs,
-    coefficients: Sequence[int],
-    *,
-    backend: str = "ot",
+    session: Session, ring: Ring, share: Limbs, coefficients: Sequence[int], *, backend: str = "ot"
 ) -> Limbs:
     """My share of p(x), given my share of x.
 

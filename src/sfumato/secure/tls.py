@@ -600,9 +600,7 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
         .sign(private, hashes.SHA256())
     )
     secret = private.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     write_secret(key_path, secret)
     shown = certificate.public_bytes(serialization.Encoding.PEM)

@@ -185,7 +185,6 @@ def _without(view: View, column: str | None) -> View:
 
 
 def _accuracy(view: View, target: Any) -> Accuracy | None:
-    """The accuracy where it can be had."""
     if not view.columns:
         return None
     folds = min(_FOLDS, view.rows - view.suppressed_rows)

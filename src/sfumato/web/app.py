@@ -161,7 +161,6 @@ class Jobs:
         return self._jobs.get(number)
 
     def running(self) -> list[Job]:
-        """Jobs that are not finished."""
         with self._lock:
             return [job for job in self._jobs.values() if not job.finished]
 

@@ -116,7 +116,6 @@ class EditableHierarchy:
         return self._first_value[node]
 
     def label(self, node: int) -> str:
-        """The text of a node."""
         return self.values[node] if node < len(self.values) else self.names[node]
 
     def path(self, node: int) -> list[int]:

@@ -25,13 +25,7 @@ from sfumato.web.project import Project
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
 
-__all__ = [
-    "Editing",
-    "Line",
-    "few_hold",
-    "lines_of",
-    "opened_at_first",
-]
+__all__ = ["Editing", "Line", "few_hold", "lines_of", "opened_at_first"]
 
 
 AT_FIRST = 40
@@ -256,12 +250,7 @@ class Editing:
         opened = opened_at_first(outline) if asked.opened is None else asked.opened
         with_rare = asked.with_rare or not sum(rows)
         lines = lines_of(
-            outline,
-            rows,
-            opened,
-            with_rare=with_rare,
-            with_all=asked.with_all,
-            named=asked.named,
+            outline, rows, opened, with_rare=with_rare, with_all=asked.with_all, named=asked.named
         )
         fragment = request.headers.get("x-part") == "tree"
         return page(

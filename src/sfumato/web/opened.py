@@ -468,8 +468,8 @@ class OpenTable:
         """
         with self.busy:
             self._require_open()
-            if not reads:
-                self._require_same()
+            if not reads and (stale := self.stale) is not None:
+                raise stale
             if budget is not None and budget.spent():
                 raise BudgetError("the work was stopped before it began")
             yield
@@ -499,11 +499,6 @@ class OpenTable:
             where=str(self.source),
             remedy="Read it again under Configure, “how the file is read”.",
         )
-
-    def _require_same(self) -> None:
-        stale = self.stale
-        if stale is not None:
-            raise stale
 
 
 def stamp_of(place: Path) -> Stamp | None:

@@ -70,7 +70,6 @@ class Outcomes:
         self.bench = bench
 
     def routes(self) -> list[Route]:
-        """Where they are found."""
         base = "/p/{number}"
         return [
             Route(f"{base}/utility", self.utility),

@@ -262,10 +262,7 @@ def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
         these = f"one of {len(choices.known)} sets of these {known}"
     sizes = project.alike_now(choices.counted)
     if sizes is None:
-        return (
-            f"Others may know {known}. Who looks alike by them is not counted yet.",
-            "warn",
-        )
+        return (f"Others may know {known}. Who looks alike by them is not counted yet.", "warn")
     if not sizes.total:
         return "The table has no rows: there is nobody to find.", "good"
     k = choices.k

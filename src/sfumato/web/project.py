@@ -139,7 +139,7 @@ class Project(OpenTable):
                 others = [old for old in self.candidates if not old.choices.same(choices)]
                 new = Candidate.of(self._tried, choices, release)
                 self.candidates = (*others, new)[-MOST_CANDIDATES:]
-                self._keep_candidates()
+                self._keep_text(TRIED, lambda: candidates_to(self.candidates, self._stamp()))
 
     def _stop_trying(self, tried: Sequence[Choices], at: int, budget: Budget) -> None:
         """Remember what was not tried; the best of the others is chosen if that was asked for.
@@ -189,9 +189,6 @@ class Project(OpenTable):
         if self._lattice is None or self._lattice[0] != _searched(choices):
             return None
         return self._lattice[1]
-
-    def _keep_candidates(self) -> None:
-        self._keep_text(TRIED, lambda: candidates_to(self.candidates, self._stamp()))
 
     def _tried_before(self) -> tuple[Candidate, ...]:
         """Candidates of an earlier day, if the table has not changed since."""

@@ -34,11 +34,7 @@ from sfumato.errors import EngineError
 from sfumato.report import drawing
 from sfumato.web.app import Workbench
 
-__all__ = [
-    "Guard",
-    "Server",
-    "entrance",
-]
+__all__ = ["Guard", "Server", "entrance"]
 
 
 HEADERS = {

@@ -59,7 +59,6 @@ class Steps:
         self.bench = bench
 
     def routes(self) -> list[Route]:
-        """Where the steps are found."""
         base = "/p/{number}"
         return [
             Route(f"{base}/import", self.reading),
@@ -287,8 +286,7 @@ def _known(now: Choices, form: Form, tables: Sequence[Path]) -> Choices:
     asked = number_or_none(form, "k_map")
     if (asked is None) != (not population):
         raise ParameterError(
-            "a k-map needs both, a number and a table of people",
-            remedy="Give both, or neither.",
+            "a k-map needs both, a number and a table of people", remedy="Give both, or neither."
         )
     target = form.get("target", [""])[0]
     if target and target not in now.roles:

@@ -519,7 +519,6 @@ class Asking:
         self.bench = bench
 
     def routes(self) -> list[Route]:
-        """Where they are found."""
         place = "/p/{number}/ask/{verb}"
         return [Route(place, self.show), post(place, self.ask)]
 

@@ -139,7 +139,6 @@ def model_summary(found: JointModel) -> Page:
 
 
 def model_page(found: JointModel) -> Page:
-    """The page of a joint model."""
     sections = [*_survival(found), *_effects(found), _together(found)]
     if found.notes:
         sections.append(Section("To keep in mind", [sentence(note) for note in found.notes]))
@@ -264,7 +263,6 @@ def fit_summary(found: FitSession) -> Page:
 
 
 def fit_page(found: FitSession) -> Page:
-    """The page of an exact fit."""
     members = [(name, "coordinates" if name == found.coordinator else "") for name in found.parties]
     figure = Figure(
         "Who gave what",
@@ -381,7 +379,6 @@ def evaluation_summary(found: Evaluation) -> Page:
 
 
 def evaluation_page(found: Evaluation) -> Page:
-    """The page of an experiment."""
     measures: Sequence[tuple[str, str, str]] = (
         ("Concordance", "concordance", "pairs of people ordered rightly"),
         ("AUC of the Cox model", "cox_auc", "pairs told apart at the horizon"),

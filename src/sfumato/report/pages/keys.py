@@ -74,7 +74,6 @@ def key_summary(found: Key) -> Page:
 
 
 def key_page(found: Key) -> Page:
-    """The page of a smallest key."""
     figures = [*_steps(found), *_promise(found)]
     paragraphs = [sentence(note) for note in found.notes]
     if found.lower_bound is not None and not found.proven_minimum:
@@ -180,7 +179,6 @@ def minimal_keys_summary(found: MinimalKeys) -> Page:
 
 
 def minimal_keys_page(found: MinimalKeys) -> Page:
-    """The page of all minimal sets."""
     paragraphs = [sentence(note) for note in found.notes]
     if found.delta is not None:
         paragraphs.append(f"Pruned on a sample: a set is missing with probability {found.delta:g}.")
@@ -227,7 +225,6 @@ def _breaking(found: Violations) -> str:
 
 
 def violations_page(found: Violations) -> Page:
-    """The page of violations."""
     paragraphs = []
     if found.identifying:
         paragraphs.append(f"As telling as all columns together: {phrase(found.identifying)}.")

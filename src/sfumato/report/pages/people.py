@@ -146,7 +146,6 @@ def uniqueness_summary(found: PopulationUniqueness) -> Page:
 
 
 def uniqueness_page(found: PopulationUniqueness) -> Page:
-    """The page of uniqueness in a population."""
     section = Section("By model", [sentence(note) for note in found.notes], _uniqueness(found))
     return replace(uniqueness_summary(found), sections=[section])
 
@@ -324,7 +323,6 @@ def _one(found: AttackResult) -> str:
 
 
 def attack_page(found: AttackResult) -> Page:
-    """The page of an attack."""
     total, few = max(1, found.released), several_below(found.k)
     by, one = "", "row"
     if found.released_as == "people":
@@ -385,7 +383,6 @@ def dataset_attack_summary(found: TablesAttack) -> Page:
 
 
 def dataset_attack_page(found: TablesAttack) -> Page:
-    """The page of an attack on a released dataset."""
     total, few = max(1, found.attackers), several_below(found.k)
     shown = {
         "nobody": found.matches_none / total,

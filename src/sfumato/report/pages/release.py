@@ -33,11 +33,7 @@ from sfumato.report.pages.risk import (
 from sfumato.tables import Table
 from sfumato.wording import counted, percent, phrase, sentence, shortened, unit_of
 
-__all__ = [
-    "release_page",
-    "release_picture",
-    "release_summary",
-]
+__all__ = ["release_page", "release_picture", "release_summary"]
 
 
 PASS_ON = "Pass on the release and its certificate, which tell nothing that was hidden."
@@ -222,7 +218,6 @@ def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
 
 
 def _paid(found: Release, compared: Compared | None = None) -> Light:
-    """What the release cost."""
     lost = found.utility.get("ncp")
     whole = found.rows + found.suppressed_rows
     said = [f"{percent(lost)} of the precision of what others may know"] if lost is not None else []

@@ -115,7 +115,6 @@ def risk_summary(found: Risk) -> Page:
 
 
 def risk_page(found: Risk) -> Page:
-    """The page of a risk."""
     rows = [
         (
             name,
@@ -208,7 +207,6 @@ def verification_summary(found: Verification) -> Page:
 
 
 def verification_page(found: Verification) -> Page:
-    """The page of a verification."""
     sections = [Section("What was checked", grids=[findings_grid(found.findings)])]
     said = [] if found.made is None else [f"The certificate says: {found.made}."]
     if told := [*found.unpromised, *said]:

@@ -61,7 +61,6 @@ def session_summary(found: SessionReport) -> Page:
 
 
 def session_page(found: SessionReport) -> Page:
-    """The page of a session."""
     return replace(session_summary(found), sections=session_sections(found))
 
 
@@ -132,7 +131,6 @@ def tree_summary(found: DecisionTree) -> Page:
 
 
 def tree_page(found: DecisionTree) -> Page:
-    """The page of a tree."""
     plain = found.simplified()
     if not plain.splits:
         return tree_summary(found)
@@ -195,7 +193,6 @@ def net_summary(found: BayesNet) -> Page:
 
 
 def net_page(found: BayesNet) -> Page:
-    """The page of a net."""
     if not found.order:
         return net_summary(found)
     figure = Figure(

@@ -151,7 +151,6 @@ def _likely(found: Scan) -> tuple[str, ...]:
 
 
 def table_page(findings: TableFindings) -> Page:
-    """The page of a table."""
     if findings.persons is not None:
         with counting("people", "person"):
             exact = "Counts are exact. A person is as exposed as the most exposed of their rows."
@@ -166,10 +165,7 @@ def table_page(findings: TableFindings) -> Page:
 
 
 def _page(
-    findings: TableFindings,
-    sizes: Alike,
-    verdict: Callable[[Alike, int, str], str],
-    exact: str,
+    findings: TableFindings, sizes: Alike, verdict: Callable[[Alike, int, str], str], exact: str
 ) -> Page:
     """The page of a table in which rows are counted, or persons, whom one of its columns names."""
     found, k = findings.scan, findings.k
@@ -508,7 +504,6 @@ def dataset_summary(found: DatasetScan) -> Page:
 
 
 def dataset_page(found: DatasetScan) -> Page:
-    """The page of a dataset."""
     tables = Grid(
         ("table", "rows", "key", "leads to the person by", "persons alone", "others may know"),
         [
@@ -573,7 +568,6 @@ def _of_table(found: TablesRelease, said: str) -> str:
 
 
 def dataset_release_page(found: TablesRelease) -> Page:
-    """The page of a released dataset."""
     tables = Grid(
         (
             "table",
