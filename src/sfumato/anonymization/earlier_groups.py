@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,6 @@ from sfumato.hierarchy.tree import Array
 from sfumato.privacy.rules import groups_hold
 from sfumato.release.label_matching import Reading
 from sfumato.release.recoding import Recoding
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["keep_groups"]
 

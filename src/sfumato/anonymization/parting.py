@@ -9,23 +9,28 @@ the children of a node, and categories without a tree into the common ones and t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.anonymization.actions import new_values, ranked
+from sfumato.anonymization.numbers_as import STANDING
+from sfumato.anonymization.persons import persons_in_classes
 from sfumato.anonymization.preparing import of_type, shapes_of
-from sfumato.anonymization.problem import Shape
+from sfumato.anonymization.problem import Shape, Solution
+from sfumato.anonymization.releasing import in_words, risks, sizes_before, suppressed_cells
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     TEXT_COPIES,
+    ClassSizes,
     Codes,
     Column,
     asks_sql,
@@ -36,22 +41,12 @@ from sfumato.errors import ColumnError, EngineError, ParameterError, TooManyClas
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy import Rules, SensitiveColumn, compile_rules, require_reachable
+from sfumato.privacy.check import Risk, risk_of_classes
 from sfumato.privacy.rules import holds
 from sfumato.tables import Table
 
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
-
-
-from collections import Counter
-from typing import Any
-
-from sfumato.anonymization.numbers_as import STANDING
-from sfumato.anonymization.persons import persons_in_classes
-from sfumato.anonymization.problem import Solution
-from sfumato.anonymization.releasing import in_words, risks, sizes_before, suppressed_cells
-from sfumato.engines.protocol import ClassSizes
-from sfumato.privacy.check import Risk, risk_of_classes
 
 __all__ = [
     "Crowd",

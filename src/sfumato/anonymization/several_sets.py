@@ -19,23 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.problem import Problem, Solution, group_view
+from sfumato.anonymization.verb import Sets, solver
 from sfumato.engines.protocol import Codes
 from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import class_ids, group_sums, representatives
 from sfumato.privacy import Rules
 from sfumato.utility import column_losses
-
-if TYPE_CHECKING:
-    pass
-
-from sfumato.anonymization.verb import Sets, solver
 
 __all__ = ["shared_columns", "solve_apart"]
 

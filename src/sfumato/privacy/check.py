@@ -12,23 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy.tree import Array
-from sfumato.privacy.base import Counted, Model, SensitiveColumn
-from sfumato.privacy.classes import Cells, ClassHistogram, matching_pairs, matching_rows
-from sfumato.results import Result
-from sfumato.wording import counted, noun
-
-if TYPE_CHECKING:
-    pass
-
-from functools import cached_property
-
 from sfumato.kernels import (
     class_ids,
     combination_sums,
@@ -37,6 +28,10 @@ from sfumato.kernels import (
     group_sums,
     representatives,
 )
+from sfumato.privacy.base import Counted, Model, SensitiveColumn
+from sfumato.privacy.classes import Cells, ClassHistogram, matching_pairs, matching_rows
+from sfumato.results import Result
+from sfumato.wording import counted, noun
 
 __all__ = [
     "DEFAULT_THRESHOLD",

@@ -17,13 +17,12 @@ from sfumato.engines.protocol import smallest_dtype
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy.base import Model
+from sfumato.privacy.check import Check, check
 from sfumato.tables import table
 from sfumato.tables.source import is_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
-
-from sfumato.privacy.check import Check, check
 
 __all__ = ["check_table", "number_objects"]
 
