@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.methods import annealing, best, iterated, lattice, moves
+from sfumato.anonymization.methods import annealing, best, iterated, lattice, moves, pricing
 from sfumato.anonymization.methods.best import solve
 from sfumato.anonymization.methods.iterated import Iteration
 from sfumato.anonymization.methods.moves import Ground, Search
 from sfumato.anonymization.methods.pricing import (
     END,
+    _look_near,
     begin,
     group_loss,
     grow_all,
@@ -86,8 +87,10 @@ def test_nearest_entries_lose_least_together(seed, rows, wish):
     cut = int(random.integers(0, many + 1))
     order, starts = random.permutation(many), np.array([0, cut, many])
     near, compiled = np.zeros((2, many, wish), dtype=np.int32)
-    nearest_entries.instead(positions, order, starts, *prices, near)
-    nearest_entries.translated(positions, order, starts, *prices, compiled)
+    with pytest.MonkeyPatch.context() as patch:
+        for loop, found in (("instead", near), ("translated", compiled)):
+            patch.setattr(pricing, "_look_near", getattr(_look_near, loop))
+            nearest_entries(positions, order, starts, prices, found, Budget())
     assert near.tolist() == compiled.tolist()
 
     memory = np.zeros((1, prices.head[-1, END]), dtype=np.int64)

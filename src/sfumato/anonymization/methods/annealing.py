@@ -113,6 +113,8 @@ NEAR = (12_000, 1_000)
 """Least number of entries of a part within which neighbours are looked for; in a brief search."""
 NEIGHBOURS = (40, 12)
 """Entries that are near an entry, for groups of five and more rows; in a brief search."""
+LOOKING = 0.5
+"""Most of the time left in which neighbours are looked for."""
 PASSES = 24
 """How often each piece has its turn."""
 HOT, COLD = 0.15, 0.05
@@ -236,7 +238,9 @@ class _Part:
             near = search.nearby.get(asked := (close.order.tobytes(), close.starts.tobytes(), wish))
         if near is None:
             near = np.full((len(entries), wish), -1, dtype=np.int32)
-            nearest_entries(table, number[close.order], close.starts, *search.prices, near)
+            brief = search.problem.budget.part(LOOKING)
+            given = (table, number[close.order], close.starts, search.prices)
+            nearest_entries(*given, near, brief)
             search.nearby.clear()
             search.nearby[asked] = near
         block = np.empty(len(entries), dtype=np.int64)

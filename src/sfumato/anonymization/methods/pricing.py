@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.anonymization.problem import Problem, axes_of
-from sfumato.budget import usable_threads
+from sfumato.budget import Budget, usable_threads
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy, ValueSets
 from sfumato.hierarchy.tree import Array
@@ -454,38 +454,30 @@ def total_loss(head, ints, floats, table, entry, rows, groups, many):  # type: i
 
 SAMPLE = 64
 """Entries by which the axes of a part are judged."""
-PAIRS = 1 << 20
-"""Pairs of positions of an axis up to which is kept what they lose together."""
+CHUNK = 256
+"""Entries for which neighbours are looked for before somebody asks whether there is time left."""
 _ROUNDING = 1e-9
 """Losses that differ by less are the same."""
 
 
-@compiled
-def _telling_axes(table, members, head, ints, floats, memory):  # type: ignore[no-untyped-def]
-    """The axes, first those of few positions on which strangers lose much together.
-
-    There most candidates fail, and many at once.
-    """
-    spread = np.zeros(table.shape[1])
-    stride = max(1, members.shape[0] // SAMPLE)
-    for i in range(0, members.shape[0], stride):
-        begin(head, ints, memory, 0, table, members[i])
-        for j in range(0, members.shape[0], stride):
-            for axis in range(table.shape[1]):
-                position = table[members[j], axis]
-                spread[axis] += loss_with(head, ints, floats, memory, 0, axis, position)
-    order = np.zeros(table.shape[1], np.int64)
-    for axis in range(table.shape[1]):
-        positions = 0
-        for seen in _seen(table, members, axis):
-            positions += seen
-        spread[axis] /= math.log(2.0 + positions)
-        at = axis
-        while at > 0 and spread[order[at - 1]] < spread[axis]:
-            order[at] = order[at - 1]
-            at -= 1
-        order[at] = axis
-    return order
+def _losses_together(
+    head: Array, ints: Array, floats: Array, axis: int, one: Array, other: Array
+) -> Array:
+    """What groups of two entries each would lose on an axis, given their positions."""
+    kind, price, cap = head[axis, KIND], head[axis, PRICE], floats[head[axis, CAP]]
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    lost: Array
+    if kind == TREE:
+        parent, last = head[axis, PARENT], head[axis, LAST]
+        node = ints[head[axis, LEAF] + low]
+        while (out := ints[last + node] < high).any():
+            node[out] = ints[parent + node[out]]
+        lost = floats[price + node]
+    elif kind == SET:
+        lost = (low != high) * floats[price]
+    else:
+        lost = np.minimum(cap, floats[price + high] - floats[price + low])
+    return lost
 
 
 @compiled
@@ -521,32 +513,6 @@ def number_positions(table, members, axes):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sorted(codes, starts, members):  # type: ignore[no-untyped-def]
-    """Codes and members in the order of their codes, axis by axis."""
-    many, columns = codes.shape
-    order, other = np.empty(many, np.int64), np.empty(many, np.int64)
-    for i in range(many):
-        order[i] = i
-    for z in range(columns - 1, -1, -1):
-        ends = np.zeros(starts[z + 1] - starts[z] + 1, np.int64)
-        for i in range(many):
-            ends[codes[i, z] - starts[z] + 1] += 1
-        for at in range(1, ends.shape[0]):
-            ends[at] += ends[at - 1]
-        for i in range(many):
-            at = codes[order[i], z] - starts[z]
-            other[ends[at]] = order[i]
-            ends[at] += 1
-        order, other = other, order
-    sorted_codes, sorted_members = np.empty((many, columns), np.int32), np.empty(many, np.int64)
-    for i in range(many):
-        sorted_members[i] = members[order[i]]
-        for z in range(columns):
-            sorted_codes[i, z] = codes[order[i], z]
-    return sorted_codes, sorted_members
-
-
-@compiled
 def _insert(near, price, found, entry, loss):  # type: ignore[no-untyped-def]
     """Insert an entry into a list sorted by loss, of which it is one; the last may fall out."""
     at = min(found, price.shape[0] - 1)
@@ -556,40 +522,99 @@ def _insert(near, price, found, entry, loss):  # type: ignore[no-untyped-def]
     price[at], near[at] = loss, entry
 
 
-@compiled
-def _leads(codes):  # type: ignore[no-untyped-def]
-    """On how many first axes each sorted member agrees with the one before it; the last has 0."""
-    many, columns = codes.shape
-    leads = np.zeros(many + 1, np.int64)
-    for i in range(1, many):
-        while leads[i] < columns - 1 and codes[i, leads[i]] == codes[i - 1, leads[i]]:
-            leads[i] += 1
-    return leads
+class _Part(NamedTuple):
+    """Entries of a part by their positions, axis by axis, first those that tell most.
+
+    Attributes
+    ----------
+    members
+        The entries, sorted by their codes.
+    axes, firsts, values
+        The axes, where the codes of each begin, and the position that each code stands for.
+    codes
+        Positions numbered through all axes, one row a member.
+    leads, skips
+        On how many first axes each member agrees with the one before it; and the next member after
+        each that differs from it on the first axes: one, two, three …
+    begins
+        The first member that has each code of the first axis.
+    """
+
+    members: Array
+    axes: Array
+    firsts: Array
+    values: Array
+    codes: Array
+    leads: Array
+    skips: Array
+    begins: Array
+
+    @classmethod
+    def of(cls, table: Array, members: Array, head: Array, ints: Array, floats: Array) -> _Part:
+        some, seen, spread = table[members[:: max(1, len(members) // SAMPLE)]], [], []
+        for axis, positions in enumerate(table[members].T):
+            there = np.flatnonzero(np.bincount(positions))
+            one = some[:, axis].astype(np.int64)
+            lost = _losses_together(head, ints, floats, axis, one[:, None], one)
+            # on axes of few positions on which strangers lose much most candidates fail, and many
+            # at once
+            spread.append(np.cumsum(lost)[-1] / math.log(2.0 + len(there)))
+            seen.append(there)
+        axes = np.argsort(-np.array(spread), kind="stable")
+        values = [seen[axis] for axis in axes]
+        firsts = np.append(0, np.cumsum([len(there) for there in values]))
+        codes = np.empty((len(members), len(axes)), np.int32)
+        for z, (axis, there) in enumerate(zip(axes, values, strict=True)):
+            number = np.zeros(there[-1] + 1, np.int32)
+            number[there] = firsts[z] + np.arange(len(there))
+            codes[:, z] = number[table[members, axis]]
+        order = np.lexsort(codes.T[::-1])
+        codes = codes[order]
+        same = np.cumprod(codes[1:, :-1] == codes[:-1, :-1], axis=1)
+        leads = np.concatenate([[0], same.sum(axis=1), [0]])
+        end = np.arange(1, len(members) + 1)
+        ends = np.where(leads[1:, None] <= np.arange(len(axes)), end[:, None], len(members))
+        skips = np.minimum.accumulate(ends[::-1])[::-1]
+        begins = np.searchsorted(codes[:, 0], np.arange(len(values[0])))
+        return cls(
+            members[order], axes, firsts, np.concatenate(values), codes, leads,
+            np.ascontiguousarray(skips, np.int32), begins,
+        )  # fmt: skip
 
 
 @compiled
-def _skips(leads, columns):  # type: ignore[no-untyped-def]
-    """The next member after each that differs from it on the first axes: one, two, three …"""
-    many = leads.shape[0] - 1
-    skips = np.empty((many, columns), np.int32)
-    for i in range(many - 1, -1, -1):
-        for z in range(columns):
-            skips[i, z] = i + 1 if leads[i + 1] <= z else skips[i + 1, z]
-    return skips
+def _lose_along(head, ints, floats, memory, axis, values, begin, end, own, losses):  # type: ignore[no-untyped-def]
+    """Fill in what a single entry, whose code is `own`, loses with each code of an axis."""
+    low, high, node = own, own, memory[0, head[axis, SLOT]]
+    if head[axis, KIND] != TREE:
+        for at in range(begin, end):
+            losses[at] = loss_with(head, ints, floats, memory, 0, axis, values[at])
+        high, low = end, begin
+    while low > begin or high < end:  # codes are sorted, so that a node covers a run of them
+        first, last = ints[head[axis, FIRST] + node], ints[head[axis, LAST] + node]
+        price = floats[head[axis, PRICE] + node]
+        while low > begin and values[low - 1] >= first:
+            low -= 1
+            losses[low] = price
+        while high < end and values[high] <= last:
+            losses[high] = price
+            high += 1
+        node = ints[head[axis, PARENT] + node]
 
 
 @compiled
-def _near_one(codes, members, leads, skips, losses, i, limit, near, price):  # type: ignore[no-untyped-def]
+def _near_one(codes, leads, skips, losses, i, start, ordered, limit, near, price):  # type: ignore[no-untyped-def]
     """Fill the list of member number i, given its losses by position.
 
     Members that agree on their first axes lose the same there, and are passed over together when
-    that is too much. At least as many as the list has room for lose less than the limit.
+    that is too much; nor do those come near it that lie beyond on an axis that is `ordered`. At
+    least as many as the list has room for lose less than the limit.
     """
     many, columns = codes.shape
     partial = np.zeros(columns + 1)
     found, wish = 0, near.shape[0]
     for turn in range(2):
-        j, end, z = (i + 1, many, 0) if turn == 0 else (0, i, 0)
+        j, end, z = (i + 1, many, 0) if turn == 0 else (start, i, 0)
         while j < end:
             loss = partial[z]
             while z < columns:
@@ -598,125 +623,116 @@ def _near_one(codes, members, leads, skips, losses, i, limit, near, price):  # t
                     break
                 z += 1
                 partial[z] = loss
-            if z < columns:
-                j = skips[j, z]
-            else:
-                _insert(near, price, found, members[j], loss)
+            if z == columns:
+                _insert(near, price, found, j, loss)
                 found = min(found + 1, wish)
                 if found == wish:
                     limit = price[wish - 1]
                 j += 1
+            elif z == 0 and ordered and turn == 0:
+                break
+            else:
+                j = skips[j, z]
             z = leads[j]
 
 
 @compiled
-def _limit(codes, place, losses, member, other, near):  # type: ignore[no-untyped-def]
-    """A loss below which there are enough members: what those near another one lose, and itself."""
+def _limit(codes, losses, i, near):  # type: ignore[no-untyped-def]
+    """A loss below which there are enough members: that with those near the one before, and it."""
     worst = 0.0
-    for z in range(-1, near.shape[0]):
-        friend = other if z < 0 else near[z]
+    for z in range(-1, near.shape[1]):
+        friend = i - 1 if z < 0 else near[i - 1, z]
         if friend < 0:
             return np.inf
-        if friend != member:
+        if friend != i:
             loss = 0.0
-            for at in codes[place[friend]]:
+            for at in codes[friend]:
                 loss += losses[at]
             worst = max(worst, loss)
     return worst + _ROUNDING
 
 
-def _few_nearest_entries(
-    table: Array, order: Array, starts: Array, head: Array, ints: Array, floats: Array, near: Array
+def _few_look_near(
+    head: Array, ints: Array, floats: Array, table: Array, part: _Part, near: Array, first: int,
+    last: int,
+) -> None:  # fmt: skip
+    """`_look_near` by numpy: all pairs."""
+    many, runs = len(part.codes), np.split(part.values, part.firsts[1:-1])
+    losses = [
+        _losses_together(head, ints, floats, axis, values[:, None], values)
+        for axis, values in zip(part.axes, runs, strict=True)
+    ]
+    codes, wish = part.codes - part.firsts[:-1], min(near.shape[1], many - 1)
+    for i in range(first, last):
+        others = np.arange(i + 1, i + many) % many  # those that follow it come first
+        lost = np.zeros(many - 1)
+        for axis, code in zip(losses, codes.T, strict=True):
+            lost += axis[code[i]][code[others]]
+        near[i, :wish] = others[np.argsort(lost, kind="stable")[:wish]]
+
+
+@compiled(most=1 << 16, instead=_few_look_near, direct=True)
+def _look_near(head, ints, floats, table, part, near, first, last):  # type: ignore[no-untyped-def]
+    """Find those near each of some members; members before have theirs already."""
+    axes, firsts, values, codes = part.axes, part.firsts, part.values, part.codes
+    memory, losses = np.zeros((1, head[-1, END]), np.int64), np.zeros(values.shape[0])
+    price, axis = np.empty(near.shape[1]), axes[0]
+    ordered, low, high = head[axis, KIND] != SET, np.int64(0), np.int64(0)
+    for i in range(first, last):
+        begin(head, ints, memory, 0, table, part.members[i])
+        for z in range(np.int64(ordered), axes.shape[0]):
+            if i == first or codes[i, z] != codes[i - 1, z]:
+                given = codes[i, z]
+                _lose_along(
+                    head, ints, floats, memory, axes[z], values, firsts[z], firsts[z + 1], given,
+                    losses,
+                )  # fmt: skip
+        own, start, limit = np.int64(codes[i, 0]), np.int64(0), np.inf
+        if ordered and (i == first or own != codes[i - 1, 0]):  # what lies far away is not asked
+            low, high = own, own
+            losses[own] = loss_with(head, ints, floats, memory, 0, axis, values[own])
+        for turn in range(2):
+            least, most = own, own
+            if turn == 0:
+                for z in range(-1, near.shape[1] if i > 0 else -1):
+                    friend = i - 1 if z < 0 else near[i - 1, z]
+                    if friend >= 0:
+                        least = min(least, np.int64(codes[friend, 0]))
+                        most = max(most, np.int64(codes[friend, 0]))
+            while ordered and low > 0 and (low > least or (turn and losses[low] < limit)):
+                low -= 1
+                losses[low] = loss_with(head, ints, floats, memory, 0, axis, values[low])
+            while (
+                ordered
+                and high < firsts[1] - 1
+                and (high < most or (turn and losses[high] < limit))
+            ):
+                high += 1
+                losses[high] = loss_with(head, ints, floats, memory, 0, axis, values[high])
+            if turn == 0 and i > 0:
+                limit = _limit(codes, losses, i, near)
+        if ordered:
+            while own > low and losses[own - 1] < limit:
+                own -= 1
+            start = part.begins[own]
+        _near_one(
+            codes, part.leads, part.skips, losses, i, start, ordered, limit, near[i], price
+        )  # fmt: skip
+
+
+def nearest_entries(
+    table: Array, order: Array, starts: Array, prices: Prices, near: Array, budget: Budget
 ) -> None:
-    """`nearest_entries` by numpy: all pairs of a part."""
-    near[:] = -1
-    for members in filter(len, np.split(order, starts[1:-1])):
-        codes, losses = _losses_of_pairs(table, members, head, ints, floats)
-        some = codes[:: max(1, len(members) // SAMPLE)]
-        spread = [
-            np.cumsum(lost[np.ix_(at, at)])[-1] / math.log(2.0 + len(lost))
-            for lost, at in zip(losses, some.T, strict=True)
-        ]
-        axes = np.argsort(-np.array(spread), kind="stable")
-        by_code = np.lexsort(codes[:, axes[::-1]].T)
-        codes, many = codes[by_code], len(members)
-        wish = min(near.shape[1], many - 1)
-        for i in range(many):
-            others = np.arange(i + 1, i + many) % many  # those that follow it come first
-            lost = np.zeros(many - 1)
-            for axis in axes:
-                lost += losses[axis][codes[i, axis]][codes[others, axis]]
-            nearest = others[np.argsort(lost, kind="stable")[:wish]]
-            near[members[by_code[i]], :wish] = members[by_code[nearest]]
-
-
-def _losses_of_pairs(
-    table: Array, members: Array, head: Array, ints: Array, floats: Array
-) -> tuple[Array, list[Array]]:
-    """The positions of entries, numbered on each axis, and what any two of them lose together."""
-    memory, losses = np.zeros((1, head[-1, END]), np.int64), []
-    codes = np.empty((len(members), len(head)), np.int64)
-    for axis in range(len(head)):
-        seen, at, codes[:, axis] = np.unique(
-            table[members, axis], return_index=True, return_inverse=True
-        )
-        lost = np.empty((len(seen), len(seen)))
-        for position, entry in enumerate(members[at]):
-            begin.plain(head, ints, memory, 0, table, entry)
-            lost[position] = losses_at(head, ints, floats, memory[0], axis, seen)
-        losses.append(lost)
-    return codes, losses
-
-
-@compiled(most=1 << 16, instead=_few_nearest_entries, direct=True)
-def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
     """For every entry those of its part with which it would lose least, -1 where too few.
 
-    Part d is ``order[starts[d]:starts[d + 1]]``.
+    Part d is ``order[starts[d]:starts[d + 1]]``. When the time is over, the others have none.
     """
-    columns, wish = table.shape[1], near.shape[1]
-    memory = np.zeros((1, head[-1, END]), np.int64)
-    price, place = np.empty(wish), np.empty(near.shape[0], np.int64)
-    for i in range(near.shape[0]):
-        for z in range(wish):
-            near[i, z] = -1
-    for d in range(starts.shape[0] - 1):
-        members = order[starts[d] : starts[d + 1]]
-        many = members.shape[0]
-        axes = _telling_axes(table, members, head, ints, floats, memory)
-        codes, firsts, values = number_positions(table, members, axes)
-        codes, members = _sorted(codes, firsts, members)
-        for i in range(many):
-            place[members[i]] = i
-        leads = _leads(codes)
-        skips = _skips(leads, columns)
-        losses = np.zeros(firsts[columns])
-        # what two positions lose together, where there is room for all pairs of an axis
-        rooms, room = np.full(columns, -1, np.int64), 0
-        for z in range(columns):
-            size = firsts[z + 1] - firsts[z]
-            if size * size <= PAIRS:
-                rooms[z], room = room, room + size * size
-        pairs, seen = np.empty(room), np.zeros(firsts[columns], np.bool_)
-        for i in range(many):
-            begin(head, ints, memory, 0, table, members[i])
-            for z in range(columns):
-                if i > 0 and codes[i, z] == codes[i - 1, z]:
-                    continue  # what the one before loses there, this one does
-                if rooms[z] >= 0 and seen[codes[i, z]]:
-                    row = rooms[z] + (codes[i, z] - firsts[z]) * (firsts[z + 1] - firsts[z])
-                    for at in range(firsts[z], firsts[z + 1]):
-                        losses[at] = pairs[row + at - firsts[z]]
-                    continue
-                for at in range(firsts[z], firsts[z + 1]):
-                    losses[at] = loss_with(head, ints, floats, memory, 0, axes[z], values[at])
-                if rooms[z] >= 0:
-                    seen[codes[i, z]] = True
-                    row = rooms[z] + (codes[i, z] - firsts[z]) * (firsts[z + 1] - firsts[z])
-                    for at in range(firsts[z], firsts[z + 1]):
-                        pairs[row + at - firsts[z]] = losses[at]
-            limit = np.inf
-            if i > 0:
-                other = members[i - 1]
-                limit = _limit(codes, place, losses, members[i], other, near[other])
-            _near_one(codes, members, leads, skips, losses, i, limit, near[members[i]], price)
+    near[:] = -1
+    for members in filter(len, np.split(order, starts[1:-1])):
+        part, at = _Part.of(table, members, *prices), 0
+        found = np.full((len(members), near.shape[1]), -1, near.dtype)
+        while at < len(members) and not budget.spent():
+            end = len(members) if budget.seconds is None else min(at + CHUNK, len(members))
+            _look_near(*prices, table, part, found, at, end)
+            at = end
+        near[part.members] = np.where(found < 0, -1, part.members[found])
