@@ -92,9 +92,8 @@ SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-ENDING, MOST_ENDING = (0.0013, 1.6e-7, (0.02, 0.06)), 0.25
-"""Seconds, seconds a row, and share of a time limit that are needed after a search, the last also
-where classes are compared with all rows; and most of a time limit for all of it."""
+ENDING = 1.2
+"""How many times as long as for the first start the last groups may take to be told."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
@@ -114,13 +113,8 @@ take before all others: of many combinations an iteration may not come far."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
-ITERATING, SEARCHED = (0.95, 0.5), (1, 2)
-"""Share of the time left for an iteration; and how many times as long as it takes to begin a search
-there must be that it is worth more than another iteration. Each also where classes are compared
-with all rows: there they are made to hold once more."""
-VARIED, MORE = 0.1, 1.3
-"""By how much iterations differ in what they find dear (standard deviation of its logarithm), and
-how many times as long as the first took there must be time for another."""
+VARIED = 0.1
+"""By how much iterations differ in what they find dear (standard deviation of its logarithm)."""
 DESCENDING = (16, 4)
 """How many times as long as an iteration there must be time for that lattice-descending recoding
 is worth it, where groups are small and where they are large."""
@@ -156,10 +150,7 @@ def solve(problem: Problem) -> Solution:
     if bound not in BOUNDS:
         raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
     if bound == "none":
-        left = problem.budget.remaining  # without what is needed to end
-        ending = (ENDING[0] + ENDING[1] * problem.rows) / left if left else 0.0
-        share = 1 - min(MOST_ENDING, ending + ENDING[2][compares(problem.rules)])
-        return _searched(replace(problem, budget=problem.budget.part(share)))
+        return _searched(replace(problem, budget=problem.budget.part(1.0)))
     refused = _unbounded(problem)
     if most_left_out(problem):
         refused = ("the bound does not cover rows that may be left out", "Give one of both.")
@@ -387,17 +378,17 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
     few = problem.people is None and not most_left_out(problem)
     if few and (sizes < 2 * problem.rules.k).all():
         return "there are too few rows for two classes"
-    if (rounds and problem.budget.seconds is None) or _unbounded(problem) is not None:
+    limited = problem.budget.seconds is not None
+    if limited != (rounds > 0) or _unbounded(problem) is not None:
         return None
     if _nodes(problem) > (PROVEN // max(len(blocks.order), 1) if rounds else QUICKLY_PROVEN):
         return None
-    lattice = _Lattice.of(problem, blocks.order, _loss(problem))
     known = loss * _cells(problem)
-    brief = replace(problem, budget=problem.budget.part(PROVING))
     if rounds:
+        brief = replace(problem, budget=problem.budget.part(PROVING))
         least = _least_loss(brief, blocks.order, known, _loss(problem))
     else:
-        least = _least_alone(lattice, brief.budget)
+        least = _least_alone(_Lattice.of(problem, blocks.order, _loss(problem)), problem.budget)
     proven = least is not None and known <= least * (1 + 1e-6)
     return "no recoding with these trees loses less" if proven else None
 
@@ -431,17 +422,24 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
         else:
             search = search.begun_at(groups)
         if not search.left_out or (_made_to_hold(search) and search.left_out <= search.most):
-            found[name] = (search.loss() / _cells(problem), search)
+            lost, budget = search.loss() / _cells(problem), problem.budget
+            if budget.seconds is not None and not found:  # from here on there is an answer
+                begun = budget.elapsed
+                search.solution()
+                budget.seconds -= ENDING * (budget.elapsed - begun)
+            if name not in found or lost < found[name][0]:
+                found[name] = (lost, search)
     return found
 
 
 def _made_to_hold(search: Search) -> bool:
     """Leave out rows of groups that fail when compared with what is released; whether all hold.
 
-    Those go first whose values are too common in their group; of groups of k rows, all. Time may
-    be over before.
+    Those go first whose values are too common in their group; of groups of k rows, all, and of
+    every group when there is no time for another look.
     """
     rules, rows, values = search.problem.rules, search.rows, search.sensitive[search.entry]
+    budget, before, took = search.problem.budget, search.problem.budget.elapsed, 0.0
     while compares(rules):
         asked = _compared(search)
         sizes = np.bincount(search.groups[search.groups >= 0], rows[search.groups >= 0])
@@ -449,8 +447,6 @@ def _made_to_hold(search: Search) -> bool:
         failing = np.flatnonzero((search.groups >= 0) & ~np.append(good, True)[search.groups])
         if not len(failing):
             break
-        if search.problem.budget.spent():
-            return False
         names, group = np.unique(search.groups[failing], return_inverse=True)
         tallies = np.zeros((len(names), len(asked.reference)))
         np.add.at(tallies, (group[:, None], values[failing]), rows[failing, None])
@@ -458,8 +454,10 @@ def _made_to_hold(search: Search) -> bool:
         order = np.lexsort((-excess[group[:, None], values[failing]].max(axis=1), group))
         many = np.bincount(group)
         first = np.repeat(np.cumsum(many) - many, many)
-        most = np.where(sizes[names] > rules.k, -(-many // PARTING), many)
+        slowly = (sizes[names] > rules.k) & (budget.remaining > took)
+        most = np.where(slowly, -(-many // PARTING), many)
         search.groups[failing[order][np.arange(len(order)) - first < most[group[order]]]] = -1
+        before, took = budget.elapsed, budget.elapsed - before
     _release_more(search)
     return bool((search.groups >= 0).any())
 
@@ -526,13 +524,14 @@ def _groupings(
     if cut:
         yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
-        for name, covered, taken in _iterated(plain, blocks, ground, crowded):
+        known = None
+        for name, covered, taken, last in _iterated(plain, blocks, ground, crowded):
             slow = slow or taken
-            yield from leaving(name, covered)
-            if compares(problem.rules) and limited and not cut:  # where placing takes longest
-                cut = True
-                yield "mondrian", _cut(plain, blocks)
-            yield from everybody(name, covered)
+            if covered is not known:
+                yield from leaving(name, covered)
+            if last or not (cut or found):  # until there is an answer
+                yield from everybody(name, covered)
+            known = covered
     if slow and limited and not cut:
         cut = True
         if not found or budget.remaining >= CUTTING[trees] * problem.rows:
@@ -554,18 +553,19 @@ def _groupings(
 
 def _iterated(
     problem: Problem, blocks: Blocks, ground: Ground, crowded: bool
-) -> Iterator[tuple[str, Array, float]]:
-    """Groups of iterations, and how long the first took.
+) -> Iterator[tuple[str, Array, float, bool]]:
+    """Groups of iterations, how long the first took, and whether these are the last of a kind.
 
-    With a time limit, the best of those that there is time for: one that is as fine as can be, a
-    coarse one and, where there is no time for a search anyway, others that differ a little; where
-    classes are compared with all rows, a brief look at the lattice comes first. Without a limit,
-    the finest, and where groups are large the best of several coarse ones.
+    With a time limit, the first, so that there is an answer, and the best of those that there is
+    time for: one that is as fine as can be, a coarse one and, where there is no time for a search
+    anyway, others that differ a little; where classes are compared with all rows, a brief look at
+    the lattice comes first. Without a limit, the finest, and where groups are large the best of
+    several coarse ones.
     """
     iteration, budget = Iteration(problem, blocks, ground[:2]), problem.budget
     random, compared = np.random.default_rng(problem.seed), compares(problem.rules)
-    share, first, chosen = ITERATING[compared], 0.0, np.ones(len(problem.qi))
-    answer, best = None, math.nan
+    first, chosen, answer, best = 0.0, np.ones(len(problem.qi)), None, math.nan
+    following = budget.elapsed  # to make a start of groups takes about as long as to make ready
     limited = budget.seconds is not None
     coarse = max(-(-problem.rows // COARSE[not limited]), 1)
     ways = WAYS if crowded or limited else 0
@@ -580,10 +580,12 @@ def _iterated(
         brief = compared and limited and not way
         fine = way == second or (way < 2 and compared and limited)
         least = 1 if fine else coarse
-        groups = iteration.groups(least, share * budget.remaining, charges, monotone=brief)
-        first = first or budget.elapsed - before
+        seconds = max(budget.remaining - following, budget.remaining / 2)
+        groups = iteration.groups(least, seconds, charges, monotone=brief)
+        taken = budget.elapsed - before
+        first = first or taken
         if not limited and not way:
-            yield "iterated", groups, first
+            yield "iterated", groups, first, True
         elif answer is None:
             answer = groups
         else:
@@ -591,11 +593,16 @@ def _iterated(
             if (lost := _lost(problem, ground, groups)) < best:
                 best, answer, chosen = lost, groups, charges
         if limited:
-            searching = SEARCHED[compared] * _beginning(problem, problem.rows)
-            if budget.remaining < MORE * first or (way and budget.remaining > searching):
+            if budget.remaining < taken + following:
+                break
+            if not way:
+                before = budget.elapsed
+                yield "iterated", groups, first, False
+                following = budget.elapsed - before
+            if way and budget.remaining - following > _beginning(problem, problem.rows):
                 break
     if answer is not None:
-        yield ("iterated" if limited else "coarse"), answer, first
+        yield ("iterated" if limited else "coarse"), answer, first, True
 
 
 def _lost(problem: Problem, ground: Ground, groups: Array) -> float:
@@ -752,8 +759,8 @@ class _Lattice:
         for at, levels in enumerate(product(*(range(len(column)) for column in self.labels))):
             if at % 64 == 0:
                 budget.progress(doing, at / nodes)
-                if budget.spent():
-                    return
+            if budget.spent():
+                return
             loss = np.zeros(len(self.counts))
             for column, level in zip(self.losses, levels, strict=True):
                 loss += column[level]

@@ -13,6 +13,7 @@ more than what those do.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,6 +139,7 @@ class Search:
         self.blocks = blocks
         self.table, self.sensitive, self.prices = ground or Ground.of(problem)
         self.nearby: dict[Any, Array] = {}  # who is near whom, as it was last looked for
+        self.told: tuple[Array, Solution] | None = None  # groups, and what they show
         self.most = most
         self.everything = float(sum(problem.weight(name) for name in problem.qi))
         kept = np.zeros(len(self.table), dtype=bool)
@@ -175,15 +177,20 @@ class Search:
 
     def solution(self, **facts: Any) -> Solution:
         """The grouping as it is now; what is in no group is suppressed."""
+        if self.told is None or not np.array_equal(self.told[0], self.groups):
+            self.told = self.groups.copy(), self._solution()
+        return replace(self.told[1], **facts)
+
+    def _solution(self) -> Solution:
         left_out = np.flatnonzero(np.diff(self.first_piece) == 0)
         whole = np.full(len(self.table), -1)
         whole[self.entry] = self.groups
         if (whole[self.entry] == self.groups).all():
-            return grouped(self.problem, whole, **facts)
+            return grouped(self.problem, whole)
         entry = np.concatenate([self.entry, left_out])
         rows = np.concatenate([self.rows, self.problem.counts[left_out]])
         groups = np.concatenate([self.groups, np.full(len(left_out), -1)])
-        return pieced(self.problem, entry, rows, groups, **facts)
+        return pieced(self.problem, entry, rows, groups)
 
 
 def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
