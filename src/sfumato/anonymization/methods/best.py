@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -92,8 +92,9 @@ SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-ENDING = 1.2
-"""How many times as long as for the first start the last groups may take to be told."""
+SPARED, ENDING = 0.01, 1.3
+"""Share of a time limit that is kept, since nobody asks the clock all the time; and how many times as
+long as for the first start it may take to judge the last groups and to say what they show."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
@@ -113,6 +114,9 @@ take before all others: of many combinations an iteration may not come far."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
+STRICTER = (0.05, 3)
+"""Share by which iterations differ in the closeness that they ask for, where classes are compared
+with all rows; and how many there are after the first before a search is worth more."""
 VARIED = 0.1
 """By how much iterations differ in what they find dear (standard deviation of its logarithm)."""
 DESCENDING = (16, 4)
@@ -150,7 +154,7 @@ def solve(problem: Problem) -> Solution:
     if bound not in BOUNDS:
         raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
     if bound == "none":
-        return _searched(replace(problem, budget=problem.budget.part(1.0)))
+        return _searched(replace(problem, budget=problem.budget.part(1 - SPARED)))
     refused = _unbounded(problem)
     if most_left_out(problem):
         refused = ("the bound does not cover rows that may be left out", "Give one of both.")
@@ -211,7 +215,8 @@ def _improved(
         if finished:
             break
         passes = _passes(search, rounds, pace)
-        begun, runs = problem.budget.elapsed, 1 if rounds else _runs(problem, search)
+        brief = rounds or passes < PASSES
+        begun, runs = problem.budget.elapsed, 1 if brief else _runs(problem, search)
         names = [start, *(name for name in near if name != start)] if runs > 1 else [start]
         several = [search, *(starts[name][1] for name in names[1:])]
         runs = max(runs * min(len(several), 2), len(several))
@@ -322,7 +327,7 @@ def _best_of(begun: list[Search], seed: int, passes: int, runs: int) -> tuple[in
     budget = best.problem.budget
 
     def improved(run: int) -> tuple[int, Search, float] | None:
-        if run and budget.spent():
+        if run and _too_late(best.problem, best):
             return None
         number = run % len(begun)
         own = copy.copy(begun[number])
@@ -415,16 +420,15 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
     Those *without outliers* leave rows out, and lose them whole.
     """
     found: dict[str, tuple[float, Search]] = {}
-    search, most, ground = None, _leaving(problem), Ground.of(problem, loss)
-    for name, groups in _groupings(problem, blocks, ground, loss, most):
-        if search is None:
-            search = Search(problem, blocks, groups, ground, most)
-        else:
-            search = search.begun_at(groups)
+    most, ground, budget = _leaving(problem), Ground.of(problem, loss), problem.budget
+    nobody = Search(problem, blocks, np.full(len(ground.table), -1), ground, most)
+    making: list[float] = []
+    for name, groups in _groupings(problem, blocks, ground, loss, most, making):
+        begun, search = budget.elapsed, nobody.begun_at(groups)
         if not search.left_out or (_made_to_hold(search) and search.left_out <= search.most):
-            lost, budget = search.loss() / _cells(problem), problem.budget
+            lost = search.loss() / _cells(problem)
+            making.append(budget.elapsed - begun)
             if budget.seconds is not None and not found:  # from here on there is an answer
-                begun = budget.elapsed
                 search.solution()
                 budget.seconds -= ENDING * (budget.elapsed - begun)
             if name not in found or lost < found[name][0]:
@@ -491,14 +495,20 @@ def _release_more(search: Search) -> bool:
 
 
 def _groupings(
-    problem: Problem, blocks: Blocks, ground: Ground, loss: str, most: int
+    problem: Problem,
+    blocks: Blocks,
+    ground: Ground,
+    loss: str,
+    most: int,
+    making: Sequence[float] = (),
 ) -> Iterator[tuple[str, Array]]:
     """The starts, first those that lose least for the time they take.
 
     Where there is a time limit those are of iterated global recoding, and the lattice is only
     descended where there seems to be time for that. Where time is over before that has ended, or
     before rows that are left over were placed, Mondrian still follows: it is quick, and loses less
-    than what was begun. Where it is quick beside the time there is, it comes first.
+    than what was begun. Where it is quick beside the time there is, it comes first. Meanwhile
+    `making` tells how long it took to make starts of groups.
     """
     plain, budget = replace(problem, options={}), problem.budget
 
@@ -524,14 +534,14 @@ def _groupings(
     if cut:
         yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
-        known = None
-        for name, covered, taken, last in _iterated(plain, blocks, ground, crowded):
+        known: list[Array] = []
+        for name, covered, taken, last in _iterated(plain, blocks, ground, crowded, making):
             slow = slow or taken
-            if covered is not known:
+            if not any(covered is one for one in known):
                 yield from leaving(name, covered)
             if last or not (cut or found):  # until there is an answer
                 yield from everybody(name, covered)
-            known = covered
+            known.append(covered)
     if slow and limited and not cut:
         cut = True
         if not found or budget.remaining >= CUTTING[trees] * problem.rows:
@@ -552,36 +562,38 @@ def _groupings(
 
 
 def _iterated(
-    problem: Problem, blocks: Blocks, ground: Ground, crowded: bool
+    problem: Problem, blocks: Blocks, ground: Ground, crowded: bool, making: Sequence[float]
 ) -> Iterator[tuple[str, Array, float, bool]]:
     """Groups of iterations, how long the first took, and whether these are the last of a kind.
 
     With a time limit, the first, so that there is an answer, and the best of those that there is
     time for: one that is as fine as can be, a coarse one and, where there is no time for a search
-    anyway, others that differ a little; where classes are compared with all rows, a brief look at
-    the lattice comes first. Without a limit, the finest, and where groups are large the best of
-    several coarse ones.
+    anyway, others that differ a little. Where classes are compared with all rows, a brief look at
+    the lattice comes first; then some that ask for more closeness than they need, since classes are
+    compared anew when rows were left out. Without a limit, the finest, and where groups are large
+    the best of several coarse ones.
     """
     iteration, budget = Iteration(problem, blocks, ground[:2]), problem.budget
-    random, compared = np.random.default_rng(problem.seed), compares(problem.rules)
+    random, rules = np.random.default_rng(problem.seed), problem.rules
     first, chosen, answer, best = 0.0, np.ones(len(problem.qi)), None, math.nan
-    following = budget.elapsed  # to make a start of groups takes about as long as to make ready
     limited = budget.seconds is not None
+    compared = limited and compares(rules)
     coarse = max(-(-problem.rows // COARSE[not limited]), 1)
     ways = WAYS if crowded or limited else 0
     # where values are scarcer than company, fine steps take those that others need later
-    rules = problem.rules
     scarce = (2 * rules.values[rules.kinds == DISTINCT] > rules.k).any()
-    second = int(limited and not compared and scarce)
+    second, enough = int(limited and not compared and scarce), STRICTER[1] if compared else 1
     for way in range(ways + 1):
         before, charges = budget.elapsed, chosen
-        if way > 1:
+        if way > 1 and not compared:
             charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
-        brief = compared and limited and not way
-        fine = way == second or (way < 2 and compared and limited)
-        least = 1 if fine else coarse
+        least = 1 if way == second or compared else coarse
+        # to make a start of groups takes about as long as to make ready, until it is known
+        following = making[-1] if making else budget.elapsed
         seconds = max(budget.remaining - following, budget.remaining / 2)
-        groups = iteration.groups(least, seconds, charges, monotone=brief)
+        strict = 1 - STRICTER[0] * max(way - 1, 0) if compared else 1.0
+        brief = compared and not way
+        groups = iteration.groups(least, seconds, charges, monotone=brief, strict=strict)
         taken = budget.elapsed - before
         first = first or taken
         if not limited and not way:
@@ -595,11 +607,11 @@ def _iterated(
         if limited:
             if budget.remaining < taken + following:
                 break
-            if not way:
-                before = budget.elapsed
+            if not way or compared:
                 yield "iterated", groups, first, False
-                following = budget.elapsed - before
-            if way and budget.remaining - following > _beginning(problem, problem.rows):
+            following = making[-1] if making else following
+            left, searching = budget.remaining - following, _beginning(problem, problem.rows)
+            if way and left > searching and (way >= enough or left - taken - following < searching):
                 break
     if answer is not None:
         yield ("iterated" if limited else "coarse"), answer, first, True

@@ -21,7 +21,7 @@ from sfumato.anonymization.problem import Blocks, Problem
 from sfumato.budget import Clock
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare, compiled
-from sfumato.privacy.rules import DISTINCT, holds
+from sfumato.privacy.rules import COMPARED, DISTINCT, holds
 
 __all__ = ["Iteration"]
 
@@ -79,7 +79,13 @@ class Iteration:
         return rules.people < 0 and room and 1 << len(problem.qi) <= MOST_NODES
 
     def groups(
-        self, least: int, seconds: float, charges: Array, *, monotone: bool = False
+        self,
+        least: int,
+        seconds: float,
+        charges: Array,
+        *,
+        monotone: bool = False,
+        strict: float = 1.0,
     ) -> Array:
         """Group of every entry that finds company, -1 of the others.
 
@@ -95,11 +101,15 @@ class Iteration:
         monotone
             Whether what fails the rules is taken to fail them on finer levels, too, and with fewer
             rows, even where it need not. So much less is looked at.
+        strict
+            Share of what classes may differ from all rows that is allowed.
         """
         problem, way = self.problem, self._begun()
         prices = self.lattice.prices * np.repeat(charges, self.heights * self.sizes)
         lattice = self.lattice._replace(prices=prices)
-        rules = problem.rules._replace(k=least_rows(problem.rules))
+        asked = problem.rules
+        allowed = np.where(np.isin(asked.kinds, COMPARED), strict * asked.values, asked.values)
+        rules = asked._replace(k=least_rows(asked), values=allowed)
         groups = np.full(len(lattice.table), -1, np.int64)
         start, paths, rows = Clock.now(), 1 << 62, int(way.state[ROWS])
         monotone = monotone or self.monotone
