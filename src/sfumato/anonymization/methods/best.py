@@ -92,9 +92,9 @@ SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-SPARED, ENDING = 0.01, 1.3
-"""Share of a time limit that is kept, since nobody asks the clock all the time; and how many times as
-long as for the first start it may take to judge the last groups and to say what they show."""
+SPARED, ENDING = 0.03, 1.3
+"""Share of a time limit that is kept, since nobody asks the clock all the time; and how many times
+as long as for the first start it may take to judge the last groups and to say what they show."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
@@ -104,9 +104,10 @@ where groups are large, which need not look who is near. And seconds a piece tha
 most, about."""
 REMEMBERING = 1e-7
 """Seconds for each piece and 64 values of columns without a tree or an order, beside these."""
-PLACING = (1.2e-8, 2.2e-8)
+PLACING, PLACED = (1.2e-8, 2.2e-8), 0.25
 """Seconds, about, to see what an entry that is left over would lose on a column of a class; where
-classes are compared with all rows."""
+classes are compared with all rows. And share of the time left up to which that is the first answer
+there."""
 CUTTING, SOON = (1e-6, 1e-5), 0.02
 """Seconds a row that must be left for Mondrian, which takes less, where there is a start; and where
 all columns have trees, in which it seldom loses least. And the share of the time left that it may
@@ -114,9 +115,9 @@ take before all others: of many combinations an iteration may not come far."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
-STRICTER = (0.05, 3)
+STRICTER = 0.05
 """Share by which iterations differ in the closeness that they ask for, where classes are compared
-with all rows; and how many there are after the first before a search is worth more."""
+with all rows, as long as that pays."""
 VARIED = 0.1
 """By how much iterations differ in what they find dear (standard deviation of its logarithm)."""
 DESCENDING = (16, 4)
@@ -422,12 +423,12 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
     found: dict[str, tuple[float, Search]] = {}
     most, ground, budget = _leaving(problem), Ground.of(problem, loss), problem.budget
     nobody = Search(problem, blocks, np.full(len(ground.table), -1), ground, most)
-    making: list[float] = []
+    making: list[tuple[float, float]] = []
     for name, groups in _groupings(problem, blocks, ground, loss, most, making):
         begun, search = budget.elapsed, nobody.begun_at(groups)
         if not search.left_out or (_made_to_hold(search) and search.left_out <= search.most):
             lost = search.loss() / _cells(problem)
-            making.append(budget.elapsed - begun)
+            making.append((budget.elapsed - begun, lost))
             if budget.seconds is not None and not found:  # from here on there is an answer
                 search.solution()
                 budget.seconds -= ENDING * (budget.elapsed - begun)
@@ -500,7 +501,7 @@ def _groupings(
     ground: Ground,
     loss: str,
     most: int,
-    making: Sequence[float] = (),
+    making: Sequence[tuple[float, float]] = (),
 ) -> Iterator[tuple[str, Array]]:
     """The starts, first those that lose least for the time they take.
 
@@ -508,7 +509,7 @@ def _groupings(
     descended where there seems to be time for that. Where time is over before that has ended, or
     before rows that are left over were placed, Mondrian still follows: it is quick, and loses less
     than what was begun. Where it is quick beside the time there is, it comes first. Meanwhile
-    `making` tells how long it took to make starts of groups.
+    `making` tells how long it took to make starts of groups, and what these lose.
     """
     plain, budget = replace(problem, options={}), problem.budget
 
@@ -519,10 +520,11 @@ def _groupings(
             found.append(f"{name} without outliers")
             yield found[-1], covered
 
-    def everybody(name: str, covered: Array) -> Iterator[tuple[str, Array]]:
-        """A grouping in which all have their place, if there is time to look for it."""
+    def everybody(name: str, covered: Array, share: float = 1.0) -> Iterator[tuple[str, Array]]:
+        """A grouping in which all have their place, if it takes no more than a share of the time
+        left to look for it."""
         pairs = float((covered < 0).sum()) * (covered.max(initial=-1) + 1) * len(problem.qi)
-        if PLACING[compares(problem.rules)] * pairs <= budget.remaining:
+        if PLACING[compares(problem.rules)] * pairs <= share * budget.remaining:
             found.append(name)
             yield name, placed(plain, blocks, covered)
 
@@ -534,14 +536,17 @@ def _groupings(
     if cut:
         yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
-        known: list[Array] = []
+        whole, known = None, list[Array]()
         for name, covered, taken, last in _iterated(plain, blocks, ground, crowded, making):
-            slow = slow or taken
-            if not any(covered is one for one in known):
+            slow, answered = slow or taken, cut or bool(found)
+            if compares(problem.rules) and not (last or answered):  # that is long made to hold
+                yield from everybody(name, covered, PLACED)
+                whole = covered if found else None
+            if (answered or whole is None) and not any(covered is one for one in known):
+                known.append(covered)
                 yield from leaving(name, covered)
-            if last or not (cut or found):  # until there is an answer
+            if covered is not whole and (last or not (cut or found)):
                 yield from everybody(name, covered)
-            known.append(covered)
     if slow and limited and not cut:
         cut = True
         if not found or budget.remaining >= CUTTING[trees] * problem.rows:
@@ -562,7 +567,11 @@ def _groupings(
 
 
 def _iterated(
-    problem: Problem, blocks: Blocks, ground: Ground, crowded: bool, making: Sequence[float]
+    problem: Problem,
+    blocks: Blocks,
+    ground: Ground,
+    crowded: bool,
+    making: Sequence[tuple[float, float]],
 ) -> Iterator[tuple[str, Array, float, bool]]:
     """Groups of iterations, how long the first took, and whether these are the last of a kind.
 
@@ -582,16 +591,16 @@ def _iterated(
     ways = WAYS if crowded or limited else 0
     # where values are scarcer than company, fine steps take those that others need later
     scarce = (2 * rules.values[rules.kinds == DISTINCT] > rules.k).any()
-    second, enough = int(limited and not compared and scarce), STRICTER[1] if compared else 1
+    second, held = int(limited and not compared and scarce), math.inf
     for way in range(ways + 1):
         before, charges = budget.elapsed, chosen
         if way > 1 and not compared:
             charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
         least = 1 if way == second or compared else coarse
         # to make a start of groups takes about as long as to make ready, until it is known
-        following = making[-1] if making else budget.elapsed
+        following = making[-1][0] if making else budget.elapsed
         seconds = max(budget.remaining - following, budget.remaining / 2)
-        strict = 1 - STRICTER[0] * max(way - 1, 0) if compared else 1.0
+        strict = 1 - STRICTER * max(way - 1, 0) if compared else 1.0
         brief = compared and not way
         groups = iteration.groups(least, seconds, charges, monotone=brief, strict=strict)
         taken = budget.elapsed - before
@@ -607,11 +616,13 @@ def _iterated(
         if limited:
             if budget.remaining < taken + following:
                 break
+            enough = way > 0
             if not way or compared:
                 yield "iterated", groups, first, False
-            following = making[-1] if making else following
+                following, lost = making[-1] if making else (following, math.inf)
+                enough, held = way > 1 and lost > held, min(held, lost)
             left, searching = budget.remaining - following, _beginning(problem, problem.rows)
-            if way and left > searching and (way >= enough or left - taken - following < searching):
+            if left > searching and (enough or (way and left - taken - following < searching)):
                 break
     if answer is not None:
         yield ("iterated" if limited else "coarse"), answer, first, True
