@@ -108,10 +108,10 @@ PLACING, PLACED = (1.2e-8, 2.2e-8), 0.25
 """Seconds, about, to see what an entry that is left over would lose on a column of a class; where
 classes are compared with all rows. And share of the time left up to which that is the first answer
 there."""
-CUTTING, SOON = (1e-6, 1e-5), 0.02
-"""Seconds a row that must be left for Mondrian, which takes less, where there is a start; and where
-all columns have trees, in which it seldom loses least. And the share of the time left that it may
-take before all others: of many combinations an iteration may not come far."""
+CUTTING, SOON = (1e-6, 5e-6), 0.02
+"""Seconds an entry that must be left for Mondrian, which takes less, where there is a start; and
+where all columns have trees, in which it seldom loses least. And the share of the time left that it
+may take before all others: of many combinations an iteration may not come far."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
@@ -122,7 +122,7 @@ VARIED = 0.1
 """By how much iterations differ in what they find dear (standard deviation of its logarithm)."""
 DESCENDING = (16, 4)
 """How many times as long as an iteration there must be time for that lattice-descending recoding
-is worth it, where groups are small and where they are large."""
+is worth it; and where groups are large and not compared with all rows."""
 PARTING = 20
 """A group that fails when rows are left out loses one piece in so many at a time."""
 TRIED = 8
@@ -532,7 +532,7 @@ def _groupings(
     slow, large = 0.0, len(blocks.order) >= SHARED
     crowded, limited = problem.rules.k > FEW, budget.seconds is not None
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
-    cut = large or (limited and CUTTING[0] * problem.rows < SOON * budget.remaining)
+    cut = large or (limited and CUTTING[0] * len(blocks.order) < SOON * budget.remaining)
     if cut:
         yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
@@ -549,9 +549,11 @@ def _groupings(
                 yield from everybody(name, covered)
     if slow and limited and not cut:
         cut = True
-        if not found or budget.remaining >= CUTTING[trees] * problem.rows:
+        if not found or budget.remaining >= CUTTING[trees] * len(blocks.order):
             yield "mondrian", _cut(plain, blocks)
-    if (cut and budget.spent()) or (limited and budget.remaining < DESCENDING[crowded] * slow):
+    if (cut and budget.spent()) or (
+        limited and budget.remaining < DESCENDING[crowded and not compares(problem.rules)] * slow
+    ):
         return
     brief = replace(plain, budget=budget.part(STARTING))
     covered = covering_groups(brief, blocks, needed=not cut)
