@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numba
@@ -33,7 +34,7 @@ from sfumato.anonymization.problem import allowed_blocks, positions_of
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, Clock
 from sfumato.errors import ParameterError
-from sfumato.privacy.rules import holds
+from sfumato.privacy.rules import groups_hold, holds
 from tree_partitions import TREES, optimum, small_table
 
 
@@ -106,6 +107,21 @@ def test_nearest_entries_lose_least_together(seed, rows, wish):
             assert len(found) == len(set(found)) == min(wish, len(lost))
             least = sorted(lost.values())[: len(found)]
             np.testing.assert_allclose([lost[other] for other in found], least, atol=1e-8)
+
+
+def test_neighbours_are_looked_for_as_long_as_there_is_time(monkeypatch):
+    problem, _ = iterated_problem(crowd(np.random.default_rng(3), 300), 3)
+    positions, prices = positions_of(problem), prices_of(problem)
+    many = len(positions)
+    given = (positions, np.arange(many), np.array([0, many]), prices)
+    whole, pieces, none = np.zeros((3, many, 5), dtype=np.int32)
+    nearest_entries(*given, whole, Budget())
+    monkeypatch.setattr(pricing, "CHUNK", 7)
+    nearest_entries(*given, pieces, Budget(seconds=1e9))
+    nearest_entries(*given, none, Budget(seconds=0))
+    assert (whole >= 0).all()
+    assert pieces.tolist() == whole.tolist()
+    assert (none == -1).all()
 
 
 @given(seed=st.integers(0, 10**6), rows=st.integers(6, 40))
@@ -541,6 +557,54 @@ def test_an_iteration_takes_classes_that_hold_and_leaves_who_has_no_company(rule
     found = solve(problem)  # with a time limit it is one of the starts, placed
     assert found.details["starts"]["iterated"] <= 1.0
     assert (found.groups >= 0).all()
+
+
+def test_an_iteration_can_ask_for_more_closeness_than_is_asked():
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(23), 300), 6, t=0.4)
+    ill, rows = problem.entries.column("illness"), problem.counts
+    everybody = np.bincount(ill, rows) / rows.sum()
+    farthest = []
+    for strict in (1.0, 0.5):
+        groups = Iteration(problem, blocks).groups(1, math.inf, np.ones(3), strict=strict)
+        apart = []
+        for group in range(groups.max() + 1):
+            held = np.bincount(ill[groups == group], rows[groups == group], len(everybody))
+            apart.append(np.abs(held / held.sum() - everybody).sum() / 2)
+        farthest.append(max(apart))
+    assert farthest[1] <= 0.2 + 1e-9 < farthest[0] <= 0.4 + 1e-9
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_a_start_that_leaves_rows_out_holds_however_little_time_there_is(seconds):
+    problem, blocks = iterated_problem(
+        crowd(np.random.default_rng(5), 300), 4, t=0.3, suppression_limit=1.0
+    )
+    problem = replace(problem, budget=Budget(seconds=seconds))
+    groups = Iteration(problem, blocks).groups(1, math.inf, np.ones(3))
+    ground = Ground.of(problem)
+    search = Search(problem, blocks, groups, ground, problem.rows)
+    # whoever has the commonest illness goes, so that it is too common in what is left
+    ill = problem.entries.column("illness")[search.entry]
+    search.groups[(ill == 0) & (np.arange(len(ill)) % 4 > 0)] = -1
+    before = np.bincount(search.groups[search.groups >= 0], search.rows[search.groups >= 0])
+    assert best._made_to_hold(search)
+    kept = search.groups >= 0
+    sizes = np.bincount(search.groups[kept], search.rows[kept], len(before))[: len(before)]
+    values = search.sensitive[search.entry]
+    good = groups_hold(search.groups, len(sizes) + 1, search.rows, values, best._compared(search))
+    assert good[np.unique(search.groups[kept])].all()
+    assert ((sizes < before) & (sizes > 0)).any() == (seconds > 0)  # else groups go whole
+    assert (sizes < before).any()
+
+
+def test_what_groups_show_is_told_anew_when_they_change():
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(6), 200), 4)
+    search = Search(problem, blocks, np.arange(len(positions_of(problem))) % 2)
+    told = search.solution(stopped_by="time")
+    assert (told.stopped_by, search.solution().stopped_by) == ("time", None)
+    assert search.solution().groups is told.groups
+    search.groups[:] = 0
+    assert (told.groups.max(), search.solution().groups.max()) == (1, 0)
 
 
 @pytest.mark.parametrize("rules", [{}, {"l": 3}])
