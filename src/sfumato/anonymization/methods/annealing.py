@@ -238,9 +238,8 @@ class _Part:
             near = search.nearby.get(asked := (close.order.tobytes(), close.starts.tobytes(), wish))
         if near is None:
             near = np.full((len(entries), wish), -1, dtype=np.int32)
-            brief = search.problem.budget.part(LOOKING)
-            given = (table, number[close.order], close.starts, search.prices)
-            nearest_entries(*given, near, brief)
+            given = (table, number[close.order], close.starts, search.prices, near)
+            nearest_entries(*given, search.problem.budget.part(LOOKING))
             search.nearby.clear()
             search.nearby[asked] = near
         block = np.empty(len(entries), dtype=np.int64)

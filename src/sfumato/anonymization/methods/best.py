@@ -92,7 +92,7 @@ SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
 PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
-SPARED, ENDING = 0.03, 1.3
+SPARED, ENDING = 0.04, 1.5
 """Share of a time limit that is kept, since nobody asks the clock all the time; and how many times
 as long as for the first start it may take to judge the last groups and to say what they show."""
 STARTING = 0.8
