@@ -537,7 +537,7 @@ def _groupings(
         yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
         whole, known = None, list[Array]()
-        for name, covered, taken, last in _iterated(plain, blocks, ground, crowded, making):
+        for name, covered, taken, last in _iterated(plain, blocks, ground, most, making):
             slow, answered = slow or taken, cut or bool(found)
             if compares(problem.rules) and not (last or answered):  # that is long made to hold
                 yield from everybody(name, covered, PLACED)
@@ -545,7 +545,9 @@ def _groupings(
             if (answered or whole is None) and not any(covered is one for one in known):
                 known.append(covered)
                 yield from leaving(name, covered)
-            if covered is not whole and (last or not (cut or found)):
+            nobody_left = (covered[blocks.order] >= 0).all()
+            if covered is not whole and (last or nobody_left or not (cut or found)):
+                whole = covered
                 yield from everybody(name, covered)
     if slow and limited and not cut:
         cut = True
@@ -572,7 +574,7 @@ def _iterated(
     problem: Problem,
     blocks: Blocks,
     ground: Ground,
-    crowded: bool,
+    most: int,
     making: Sequence[tuple[float, float]],
 ) -> Iterator[tuple[str, Array, float, bool]]:
     """Groups of iterations, how long the first took, and whether these are the last of a kind.
@@ -580,15 +582,16 @@ def _iterated(
     With a time limit, the first, so that there is an answer, and the best of those that there is
     time for: one that is as fine as can be, a coarse one and, where there is no time for a search
     anyway, others that differ a little. Where classes are compared with all rows, a brief look at
-    the lattice comes first; then some that ask for more closeness than they need, since classes are
-    compared anew when rows were left out. Without a limit, the finest, and where groups are large
-    the best of several coarse ones.
+    the lattice comes first; where rows may be left out, some follow that ask for more closeness
+    than they need, since classes are compared anew then. Without a limit, the finest, and where
+    groups are large the best of several coarse ones.
     """
     iteration, budget = Iteration(problem, blocks, ground[:2]), problem.budget
     random, rules = np.random.default_rng(problem.seed), problem.rules
     first, chosen, answer, best = 0.0, np.ones(len(problem.qi)), None, math.nan
     limited = budget.seconds is not None
     compared = limited and compares(rules)
+    anew, crowded = compared and most > 0, rules.k > FEW
     coarse = max(-(-problem.rows // COARSE[not limited]), 1)
     ways = WAYS if crowded or limited else 0
     # where values are scarcer than company, fine steps take those that others need later
@@ -596,13 +599,13 @@ def _iterated(
     second, held = int(limited and not compared and scarce), math.inf
     for way in range(ways + 1):
         before, charges = budget.elapsed, chosen
-        if way > 1 and not compared:
+        if way > 1 and not anew:
             charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
-        least = 1 if way == second or compared else coarse
+        least = 1 if way == second or (compared and way < 2) or anew else coarse
         # to make a start of groups takes about as long as to make ready, until it is known
         following = making[-1][0] if making else budget.elapsed
         seconds = max(budget.remaining - following, budget.remaining / 2)
-        strict = 1 - STRICTER * max(way - 1, 0) if compared else 1.0
+        strict = 1 - STRICTER * max(way - 1, 0) if anew else 1.0
         brief = compared and not way
         groups = iteration.groups(least, seconds, charges, monotone=brief, strict=strict)
         taken = budget.elapsed - before
@@ -619,7 +622,7 @@ def _iterated(
             if budget.remaining < taken + following:
                 break
             enough = way > 0
-            if not way or compared:
+            if not way or anew:
                 yield "iterated", groups, first, False
                 following, lost = making[-1] if making else (following, math.inf)
                 enough, held = way > 1 and lost > held, min(held, lost)
