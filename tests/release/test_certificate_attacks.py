@@ -349,7 +349,7 @@ def test_only_a_signature_says_who_wrote_it(tmp_path: Path) -> None:
     assert sfumato("verify", out, "--signer", eve.public).code == 1
 
     def bolder(body: dict[str, Any]) -> None:
-        body["asked"]["k"] = 50
+        body["method"] = "best"
 
     forged(out, bolder)
     assert "signature is not one of this certificate" in sfumato("verify", out).out
@@ -461,6 +461,8 @@ def test_figures_that_are_not_those_of_the_table_do_not_hold(verb: str, tmp_path
     body = json.loads(true)
     there = [path for path, _ in leaves(body)]
     paths = [next((path for path in there if path[: len(one)] == one), None) for one in COUNTED]
+    if verb in ("mask", "population"):  # of these, k was asked about something else
+        paths.remove(("asked", "k") if ("asked", "k") in paths else None)
     for path in filter(None, paths):
         certificate_path(out).write_text(true)
 
@@ -535,7 +537,7 @@ def test_a_certificate_opens_no_population(tmp_path: Path, monkeypatch: pytest.M
         forged(out, lambda body, promise=promise: body.update(promises=[promise]))  # type: ignore[misc]
         found = sf.verify(str(out))
         assert not found.holds
-        assert "was not checked" in found.findings[-1].say
+        assert any("was not checked" in finding.say for finding in found.findings)
         forged(out, lambda body, place=place: body["asked"].update(population=place, k_map=1))  # type: ignore[misc]
         with pytest.raises(ParameterError, match="a certificate opens nothing"):
             sf.anonymize(people(), config=certificate_path(out))

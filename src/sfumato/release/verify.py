@@ -402,7 +402,7 @@ class _Replay:
         """That the certificate says of the table what it does not show, if it does."""
         table, sets = self._opened, body.get("qi", ())
         about = [promise for promise in self.promises if isinstance(promise, Anonymity)]
-        differ = [name for name, told in _asked_numbers(body["asked"], self.promises) if not told]
+        differ = [name for name, told in _asked_numbers(body["asked"], about) if not told]
         actions, columns = body["column_actions"], list(table.columns)
         there = [name for name, action in actions.items() if action != "left out"]
         told = {
@@ -422,17 +422,18 @@ class _Replay:
         return [Finding("figures", False, said, {"differ": differ}, remedy=AGAIN)]
 
 
-def _asked_numbers(asked: Mapping[str, Any], promises: Sequence[Promise]) -> list[tuple[str, bool]]:
-    """The numbers that promises were asked for by, and whether one of these has each of them."""
-    names = {name for model in MODELS for name in model.numbers}
-    held: dict[str, set[Any]] = {name: set() for name in (*names, "k_map")}
-    for promise in promises:
-        for one in (promise, *getattr(promise, "models", ())):
-            for name in names & {*dir(one)}:
-                held["k_map" if promise.kind == "k-map" else name].add(getattr(one, name))
+def _asked_numbers(
+    asked: Mapping[str, Any], promises: Sequence[Anonymity]
+) -> list[tuple[str, bool]]:
+    """The numbers that models were asked for by, and whether one of these has each of them."""
+    models = [model for promise in promises for model in promise.models]
+    names = {name for model in MODELS for name in model.numbers} if models else set()
     return [
-        (f"{name} that was asked", asked[name] in held[name])
-        for name in sorted(held.keys() & asked.keys())
+        (
+            f"{name} that was asked",
+            any(asked[name] == getattr(model, name, None) for model in models),
+        )
+        for name in sorted(names & asked.keys())
         if isinstance(asked[name], int | float)
     ]
 
