@@ -185,10 +185,16 @@ def _root(
     """Find who can be found in a table, blur it just enough, and prove that it worked."""
 
 
+_MULTIPLIES = (["joint"], ["party"], ["serve"], ["paper"])
+"""Verbs with matrices: for the others numpy's threads would only spin, a tenth of a second each."""
+
+
 def main() -> None:
     """Run the command line."""
     from sfumato.budget import share_memory
 
+    if sys.argv[1:2] not in _MULTIPLIES:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     VerbGroup.own_process = True
     gc.disable()  # until the verb is loaded: modules are no garbage
     sys.setswitchinterval(_SECONDS_ALONE)
