@@ -8,7 +8,8 @@ in CPU time.
 
 ``python -m benchmarks.iterated`` measures cell by cell for a given time, keeps what it measured for
 the next time while the code stays the same (that of the iteration is kept when only `best`
-changes), and writes ``docs/recoding.md``. Tables that are not the package's are read from a folder.
+changes), and writes ``docs/recoding.md`` and every cell into ``docs/recoding-cells.md``. Tables
+that are not the package's are read from a folder.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from benchmarks.iteration import iterated
-from benchmarks.recoding import put
+from benchmarks.recoding import CELLS, put
 from benchmarks.runner import cache_folder, compile_first, measure, report
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import Problem, group_view
@@ -290,7 +291,7 @@ def _shown(one: Facts) -> str:
 
 
 def _publish() -> Facts:
-    """Write the cells that all sides have into the page; what is said about them."""
+    """Write the cells that all sides have into the pages; what is said about them."""
     known = {side: _known(kept(side)) for side in SIDES}
     sooner = {
         cell: ours
@@ -311,7 +312,8 @@ def _publish() -> Facts:
         *(_row(cell, answers[cell]) for cell in cells),
     ]
     if cells:
-        put("local", "\n".join([*_summary(answers), "", "Every cell:", "", *rows]))
+        put("local", "\n".join(_summary(answers)))
+        put("cells", "\n".join(rows), CELLS)
     return {
         f"{name}: {what}": count
         for name, tables in (("tables it was made with", TABLES), ("other tables", OTHERS))

@@ -48,10 +48,11 @@ from sfumato.budget import Budget
 from sfumato.hierarchy import EncodedHierarchy, Ranges, read_folder
 from sfumato.utility import View, certainty_penalty
 
-__all__ = ["main", "put"]
+__all__ = ["CELLS", "main", "put"]
 
 SCRIPT = Path(__file__).parent / "peers" / "mondrians.py"
 PAGE = Path(__file__).parents[1] / "docs" / "recoding.md"
+CELLS = PAGE.with_name("recoding-cells.md")
 QI = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass",
       "occupation")  # fmt: skip
 CENSUS = {"age": 91, "sex": 2, "race": 5, "marital_status": 7, "education": 17, "state": 50,
@@ -305,11 +306,11 @@ def large(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def put(mark: str, text: str) -> None:
-    """Put a table between its marks on the page."""
+def put(mark: str, text: str, page: Path = PAGE) -> None:
+    """Put a table between its marks on a page."""
     begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-    before, rest = PAGE.read_text(encoding="utf-8").split(begin)
-    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
 def main() -> None:
