@@ -232,15 +232,17 @@ def non_uniform_entropy(view: View, held: Mapping[str, Array] | None = None) -> 
 
 
 def _entropy_of_groups(view: View, held: Mapping[str, Array]) -> float:
-    lost = possible = 0.0
+    lost = possible = rounding = 0.0
     for name, shown in view.published.items():
         own = held[name][held[name] > 0]
         known = float((own * np.log2(own)).sum())
         below = np.full(len(view.weight), float(max(view.rows, 1)))
         below[view.kept] = shown.weight(held[name])[shown.codes[view.kept]]
         lost += float((view.weight * np.log2(np.maximum(below, 1.0))).sum()) - known
-        possible += view.rows * float(np.log2(max(view.rows, 1))) - known
-    return max(0.0, lost) / possible if possible > 0 else 0.0
+        most = view.rows * float(np.log2(max(view.rows, 1)))
+        possible += most - known
+        rounding += most * 1e-13  # a single cell of a billion costs more
+    return lost / possible if possible > 0 and lost > rounding else 0.0
 
 
 def _weighted(view: View, per_entry: Array, shown: Published) -> float:
