@@ -35,7 +35,8 @@ Frame = pd.DataFrame
 
 def said(page: Page, columns: Sequence[str]) -> Said:
     """All figures of a page by their place."""
-    found: Said = {"verdict": page.verdict, "subtitle": page.subtitle}
+    verdict = " ".join([page.verdict, *(one for _, one in page.checks)])
+    found: Said = {"verdict": verdict, "subtitle": page.subtitle}
     found |= {f"fact: {name}": f"{name} {value}" for name, value in page.facts}
     found |= {f"beside {at}": words for at, words in enumerate(page.beside)}
     found |= {f"light: {light.question}": " ".join((light.answer, *light.more))

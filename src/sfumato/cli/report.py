@@ -44,6 +44,7 @@ class WrittenReport(Result):
 
     output: str
     verdict: str
+    checks: tuple[str, ...]
     qi: tuple[str, ...]
 
 
@@ -116,7 +117,8 @@ def report(
         page, names = _of_table(run, qi, k, person, seed)
     run.budget.progress("drawing")
     place = write_page(page, output, force=force, interactive=interactive)
-    run.show(WrittenReport(str(place), page.verdict, names), view_report)
+    checks = tuple(f"{mark} {said}" for mark, said in page.checks)
+    run.show(WrittenReport(str(place), page.verdict, checks, names), view_report)
 
 
 def _of_table(
@@ -204,7 +206,7 @@ def _require_certified(released: str) -> None:
 
 
 def view_report(written: WrittenReport) -> RenderableType:
-    return Group(written.verdict, "", f"The report is in {written.output}.")
+    return Group(written.verdict, *written.checks, "", f"The report is in {written.output}.")
 
 
 @app.command(epilog=examples("sfumato serve", "sfumato serve ~/studies people.csv --port 8800"))

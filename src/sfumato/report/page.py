@@ -126,6 +126,8 @@ class Page:
     subtitle: str
     verdict: str
     tone: Tone
+    checks: Sequence[tuple[Literal["✓", "!"], str]] = ()
+    """What the verdict rests on, a line each."""
     beside: Sequence[str] = ()
     """What the verdict is not about, in sentences: never green."""
     lights: Sequence[Light] = ()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Literal
 
+from sfumato.errors import SfumatoError
 from sfumato.release.beside import NOT_PROMISED, beside, pseudonyms_of
 from sfumato.release.publish import Release
 from sfumato.report import charts
@@ -31,6 +33,7 @@ from sfumato.report.pages.risk import (
     risk_gauges,
 )
 from sfumato.tables import Table
+from sfumato.utility import compare
 from sfumato.wording import counted, percent, phrase, sentence, shortened, unit_of
 
 __all__ = ["release_page", "release_picture", "release_summary"]
@@ -66,6 +69,7 @@ def release_summary(found: Release) -> Page:
     """What is said of a release first; nothing is measured again."""
     broken = [finding for finding in found.findings if finding.broken]
     tone: Tone = "good"
+    checks: list[tuple[Literal["✓", "!"], str]] = []
     if not found.verified:
         tone, verdict = "warn", "Not verified yet: the figures are those the method foresees."
     elif broken:
@@ -81,11 +85,10 @@ def release_summary(found: Release) -> Page:
             "Nothing was found that breaks a promise, and not all of them were checked again: "
             f"{phrase(unchecked, len(unchecked))}."
         )
+    elif found.findings:
+        verdict, checks = "The release keeps its promises.", _checks(found)
     else:
-        promises = shortened("; ".join(f.say for f in found.findings), _lists(found))
-        verdict = f"The release keeps its promises. {promises[:1].upper()}{promises[1:]}."
-        if not promises:
-            tone, verdict = "warn", "Nothing was promised of it."
+        tone, verdict = "warn", "Nothing was promised of it."
     cost = found.utility.get("ncp")
     facts = [
         (f"{unit_of('row', 2)} published", f"{found.rows:,}"),
@@ -108,9 +111,23 @@ def release_summary(found: Release) -> Page:
         subtitle=f"Method {found.method} · {_demand(found)}",
         verdict=verdict,
         tone=tone,
+        checks=checks,
         beside=[sentence(w) for w in found.warnings if w.startswith(NOT_PROMISED)],
         facts=facts,
     )
+
+
+def _checks(found: Release) -> list[tuple[Literal["✓", "!"], str]]:
+    """What was found of each promise, model by model; a missing signature promises nothing."""
+    lists, checks = _lists(found), list[tuple[Literal["✓", "!"], str]]()
+    for finding in found.findings:
+        said = [str(one.say) for one in finding.measured.get("checks", ())]
+        if "; ".join(said) != finding.say:  # something is said of all of them
+            said = [finding.say]
+        mark: Literal["✓", "!"] = "✓" if finding.measured.get("signed", True) else "!"
+        short = [shortened(one, lists) for one in said]
+        checks += [(mark, one if one[1:2] == "-" else one[:1].upper() + one[1:]) for one in short]
+    return checks
 
 
 def _lists(found: Release) -> list[Sequence[str]]:
@@ -152,6 +169,8 @@ def release_page(
     altered = any(one.check == "fingerprint" and not one.holds for one in found.findings)
     if altered:  # what was known of the file that was written is not said of another one
         found = replace(found, k=None, utility={}, details={}, column_actions={}, mapping=None)
+    elif original is not None and not found.utility:
+        found = replace(found, utility=_measured(found, original))
     page = release_summary(found)
     sections = []
     lights: list[Light] = []
@@ -196,6 +215,25 @@ def release_page(
     return replace(page, sections=shown, at_home=f"{AT_HOME} {PASS_ON}" if knows else "")
 
 
+def _measured(found: Release, original: Table) -> dict[str, Any]:
+    """What a release cost, of which only its certificate is known: rows are paired once more.
+
+    Nothing where they cannot be, or where trees were given that the certificate does not hold.
+    """
+    blurred = found.method not in ("mask", "safe-harbor") and len(found.qi) == 1
+    large = original.rows * len(original.columns) > MOST_CELLS
+    if not blurred or large or found.output is None or found.asked.get("hierarchies") is not None:
+        return {}
+    try:
+        cost = compare(found.output, original, qi=found.qi[0], weights=found.asked.get("weights"))
+    except SfumatoError:
+        return {}
+    told = {"ncp": cost.certainty_penalty, "columns": cost.columns}
+    # how high the trees were is not said
+    same = [n for n in MEASURES if hasattr(cost, n) and n != "information_loss"]
+    return told | {name: getattr(cost, name) for name in same}
+
+
 def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
     """What is not promised; also of whoever knows a column that counts as worth hiding."""
     sets = found.qi or found.asked.get("qi")
@@ -222,16 +260,14 @@ def _paid(found: Release, compared: Compared | None = None) -> Light:
     whole = found.rows + found.suppressed_rows
     said = [f"{percent(lost)} of the precision of what others may know"] if lost is not None else []
     if found.suppressed_rows:
-        said.append(f"{found.suppressed_rows:,} of {whole:,} {unit_of('row', 2)}")
+        said.append(f"{found.suppressed_rows:,} of {whole:,} {unit_of('row', 2)} left out")
     coarser = _coarsened(found, compared)
     said += coarser
     gone = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]
     if gone:
-        number = len(found.column_actions)
-        were = "was" if len(gone) == 1 else "were"
-        said.append(f"{len(gone)} of {number} columns, which {were} left out")
+        said.append(f"{len(gone)} of {len(found.column_actions)} columns left out")
     if (stars := found.suppressed_cells) and lost is None:
-        said.append(f"{counted(stars, 'cell')}, which {'was' if stars == 1 else 'were'} starred")
+        said.append(f"{counted(stars, 'cell')} starred")
     left = found.suppressed_rows / max(1, whole)
     most = 2 * len(gone) > len(found.column_actions)
     tone: Tone = "warn" if coarser or most or left > 0.05 or (lost or 0) > 0.3 else "good"
