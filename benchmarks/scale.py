@@ -7,6 +7,11 @@ must agree within one percent.
 
 How much two cores can gain is measured beside: two releases at once that share nothing but the
 machine.
+
+``python -m benchmarks.scale large`` measures what takes longer, or what is named after it: twenty
+million rows of a Spark whose driver has 1 GB (with l = 2, of persons, and their proven minimum
+key), fifty million of Parquet within 2 GB, five million in PostgreSQL beside memory, and ten
+million with one thread and with two, in five pairs. It writes their table in ``docs/scale.md``.
 """
 
 from __future__ import annotations
@@ -19,40 +24,98 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, chdir, contextmanager
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from benchmarks.runner import Comparison, Measured, cache_folder, compile_first, report
+from benchmarks.recoding import put
+from benchmarks.runner import RESULTS, Comparison, Measured, cache_folder, compile_first, report
+from benchmarks.summary import QUIET, others
+from sfumato.budget import parse_memory
 
 SIZES = (91, 2, 5, 7, 17, 50, 9, 15, 400, 120)
 QI = tuple(f"c{at}" for at in range(len(SIZES)))
 K = 10
 MANY, SOME, FEW = 5_000_000, 1_000_000, 20_000
-MEMORY = "512MB"
 TESTS = Path(__file__).parents[1] / "tests"
+PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+BLOCK = 5_000_000
 
 
-def table(rows: int) -> Path:
-    """A file of ten columns of independent, equally common values."""
-    path = cache_folder() / f"ten-{rows}.parquet"
-    if not path.exists():
-        random = np.random.default_rng(5)
-        columns = {
-            name: random.integers(0, size, rows).astype(np.int32)
-            for name, size in zip(QI, SIZES, strict=True)
-        }
-        pq.write_table(pa.table(columns), path.with_suffix(".partial"))
-        path.with_suffix(".partial").rename(path)
-    return path
+@dataclass(frozen=True)
+class Task:
+    """A release of so many rows where they are, or their proven minimum key.
+
+    Attributes
+    ----------
+    place
+        Where rows are: ``memory``, ``out of core``, ``PostgreSQL`` or ``Spark``.
+    sensitive, persons
+        Whether l = 2 is asked of a column of 20 values, and k of persons: so many can be drawn.
+    key
+        Two columns more, and the key is asked for.
+    """
+
+    place: str
+    rows: int
+    threads: int | None = None
+    memory: str | None = None
+    sensitive: bool = False
+    persons: int = 0
+    key: bool = False
+
+    @property
+    def columns(self) -> dict[str, int]:
+        """How many values each column has."""
+        sizes = dict(zip(QI, SIZES, strict=True))
+        if self.key:
+            sizes |= {"c10": 1_000, "c11": 5_000}
+        if self.sensitive:
+            sizes["finding"] = 20
+        if self.persons:
+            sizes["person"] = self.persons
+        return sizes
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked of a release."""
+        asked: dict[str, Any] = {"qi": list(QI), "k": K}
+        if self.sensitive:
+            asked |= {"sensitive": ["finding"], "l": 2}
+        return asked | ({"person": "person"} if self.persons else {"rows_are_people": True})
+
+    def table(self, rows: int) -> Path:
+        """A file of so many rows; columns are independent, their values equally common."""
+        digest = "-".join(map(str, self.columns.values()))
+        path = cache_folder() / f"table-{rows}-{digest}.parquet"
+        if not path.exists():
+            random = np.random.default_rng(5)
+            schema = pa.schema([(name, pa.int32()) for name in self.columns])
+            partial = path.with_suffix(".partial")
+            with pq.ParquetWriter(partial, schema) as file:
+                for start in range(0, rows, BLOCK):
+                    many = min(BLOCK, rows - start)
+                    file.write_table(
+                        pa.table(
+                            {
+                                name: random.integers(0, size, many).astype(np.int32)
+                                for name, size in self.columns.items()
+                            }
+                        )
+                    )
+            partial.rename(path)
+        return path
 
 
 def seconds_of(process: int) -> float:
@@ -80,12 +143,15 @@ def postgres(paths: list[Path]) -> Iterator[tuple[list[str], int]]:
     with running_postgres() as server:
         with server.connect() as connection:
             for path in paths:
-                columns = ", ".join(f"{name} integer" for name in QI)
+                file = pq.ParquetFile(path)
+                columns = ", ".join(f"{name} integer" for name in file.schema_arrow.names)
                 connection.execute(f'CREATE TABLE "{path.stem}" ({columns})')
-                with connection.cursor().copy(f'COPY "{path.stem}" FROM STDIN') as copy:
-                    for batch in pq.ParquetFile(path).iter_batches(100_000):
-                        for row in zip(*(column.to_pylist() for column in batch), strict=True):
-                            copy.write_row(row)
+                copied = f'COPY "{path.stem}" FROM STDIN (FORMAT csv)'
+                with connection.cursor().copy(copied) as copy:
+                    for batch in file.iter_batches(100_000):
+                        lines = pa.BufferOutputStream()
+                        pcsv.write_csv(batch, lines, pcsv.WriteOptions(include_header=False))
+                        copy.write(lines.getvalue().to_pybytes())
             connection.execute("VACUUM ANALYZE")
         leader = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
         yield [f"{server.url}#{path.stem}" for path in paths], leader
@@ -118,62 +184,151 @@ def spark(paths: list[Path]) -> Iterator[tuple[list[Any], int]]:
             session.stop()
 
 
-def release(place: str, rows: int, threads: int | None) -> dict[str, Any]:
-    """Make a release of so many rows where they are; what it took."""
+def told(task: Task) -> dict[str, Any]:
+    """Carry a task out; what it took, and how far this process grew."""
     compile_first()
-    paths = [table(FEW), table(rows)]
+    paths = [task.table(FEW), task.table(task.rows)]
     with ExitStack() as open_:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory()))
         open_.enter_context(chdir(folder))  # certificates of what is released to a server
         inputs: list[Any] = list(paths)
         outputs: list[Any] = [folder / "few.parquet", folder / "release.parquet"]
         server = None
-        if place == "PostgreSQL":
+        if task.place == "PostgreSQL":
             inputs, server = open_.enter_context(postgres(paths))
             outputs = [f"{one.split('#')[0]}#released_{at}" for at, one in enumerate(inputs)]
-        elif place == "Spark":
+        elif task.place == "Spark":
             inputs, server = open_.enter_context(spark(paths))
-        memory = MEMORY if place == "out of core" else None
-        budget = sf.Budget(threads=threads)
+        memory = None if task.memory is None else parse_memory(task.memory)
+        budget = sf.Budget(threads=task.threads, memory=memory)
 
         def made(at: int) -> Any:
-            with sf.table(inputs[at], memory=memory) as opened:
-                return sf.anonymize(opened, output=outputs[at], qi=list(QI), k=K, budget=budget)
+            with sf.table(inputs[at], budget=budget) as opened:
+                if task.key:
+                    return sf.minimum_key(opened, proven=True, budget=budget)
+                return sf.anonymize(opened, output=outputs[at], budget=budget, **task.asked)
 
         made(0)
         held, wall, cpu = _held(), time.perf_counter(), time.process_time()
         apart = 0.0 if server is None else seconds_of(server)
+        jobs = _jobs(task)
         found = made(1)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         time.sleep(0.5)  # of a process that is just ending nothing can be read
         apart = 0.0 if server is None else seconds_of(server) - apart
-        return {
+        facts = {
             "wall": wall,
             "cpu": cpu + apart,
             "server": apart,
             "MiB": (_held() - held) / 2**10,
-            "loss": found.utility["ncp"],
-            "k": found.k,
+            "jobs": _jobs(task) - jobs,
         }
+        if task.key:
+            return facts | {"found": f"{len(found.columns)} columns, {'; '.join(found.notes)}"}
+        assert (found.verified, found.k >= K) == (True, True), found
+        parts = found.details.get("in_parts", {"parts": 1})["parts"]
+        return facts | {"loss": found.utility["ncp"], "parts": parts}
+
+
+def _jobs(task: Task) -> int:
+    """Spark's jobs so far."""
+    if task.place != "Spark":
+        return 0
+    from pyspark import SparkContext
+
+    return int(SparkContext._active_spark_context._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def _held() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def apart(place: str, rows: int, threads: int | None = None) -> dict[str, Any]:
-    """What `release` tells, from a process of its own."""
-    asked = json.dumps([place, rows, threads])
+def apart(task: Task) -> dict[str, Any]:
+    """What is told of a task by a process of its own."""
+    asked = json.dumps(asdict(task))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.scale", asked], stdout=subprocess.PIPE, check=True
     )
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert told["k"] >= K, told
-    return told
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
 
 
 def _rows_of(place: str) -> int:
     return MANY if place in ("memory", "out of core") else SOME
+
+
+LARGE = {
+    "threads": Task("memory", 10_000_000),
+    "5 M in PostgreSQL": Task("PostgreSQL", MANY),
+    "50 M of Parquet": Task("out of core", 50_000_000, memory="2GB"),
+    "20 M on Spark, l = 2": Task("Spark", 20_000_000, sensitive=True),
+    "20 M on Spark, persons": Task("Spark", 20_000_000, persons=6_000_000),
+    "key of 20 M on Spark": Task("Spark", 20_000_000, key=True),
+}
+"""What takes long."""
+PAIRS = 5
+
+
+def pairs(task: Task) -> dict[str, Any]:
+    """One thread and two in turns, each in a new process that has made a small release before."""
+    found: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
+    for _, threads in product(range(PAIRS), found):
+        found[threads].append(apart(replace(task, threads=threads)))
+    walls = {threads: [one["wall"] for one in several] for threads, several in found.items()}
+    gains = [one / two for one, two in zip(walls[1], walls[2], strict=True)]
+    shown = {n: ", ".join(f"{wall:.2f}" for wall in several) for n, several in walls.items()}
+    return found[2][-1] | {
+        "wall": sum(walls[2]) / PAIRS,
+        "found": f"one thread {shown[1]} s, two {shown[2]} s: {min(gains):.2f} to "
+        f"{max(gains):.2f} times less, {sum(walls[1]) / sum(walls[2]):.2f} in the mean",
+    }
+
+
+def beside_memory(task: Task) -> dict[str, Any]:
+    """A task, and the same rows in memory before and after it."""
+    before = apart(replace(task, place="memory"))
+    found = apart(task)
+    both = before, apart(replace(task, place="memory"))
+    times = sorted(found["cpu"] / one["cpu"] for one in both)
+    seconds = " and ".join(f"{one['cpu']:.1f}" for one in both)
+    return found | {
+        "found": f"{times[0]:.1f} to {times[1]:.1f} times what memory takes ({seconds} s of CPU)"
+    }
+
+
+def large(names: Sequence[str]) -> None:
+    """Measure long tasks, keep what is told of each, and write the table of all that are kept."""
+    kept = RESULTS / "large.json"
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    ask = {"threads": pairs, "5 M in PostgreSQL": beside_memory}
+    for name in names or LARGE:
+        apart(Task("memory", SOME))  # compiles
+        LARGE[name].table(LARGE[name].rows)
+        busy = (others() or 0) > QUIET
+        known[name] = ask.get(name, apart)(LARGE[name]) | {"busy": busy}
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(json.dumps(known, indent=2) + "\n")
+        print(name, known[name], flush=True)
+    rows = [_row(name, known[name]) for name in LARGE if name in known]
+    heading = (
+        "| task | grew by, MiB | CPU s | of it in the server | clock s | load | found |",
+        "|:--|--:|--:|--:|--:|:--|:--|",
+    )
+    put("large", "\n".join([*heading, *rows]), PAGE)
+
+
+def _row(name: str, facts: dict[str, Any]) -> str:
+    told = facts.get("found", "")
+    if "loss" in facts:
+        told = f"loss {facts['loss']:.5f}{'; ' * bool(told)}{told}"
+    if facts.get("parts", 1) > 1:
+        told = f"{facts['parts']} parts, {told}"
+    if facts["jobs"]:
+        told = f"{facts['jobs']} jobs, {told}"
+    server = f"{facts['server']:,.1f}" if facts["server"] else ""
+    load = "busy" if facts["busy"] else "idle"
+    times = f"{facts['cpu']:,.1f} | {server} | {facts['wall']:,.1f}"
+    return f"| {name} | {facts['MiB']:,.0f} | {times} | {load} | {told} |"
 
 
 def main() -> None:
@@ -183,27 +338,29 @@ def main() -> None:
     places = ["memory", "out of core"]
     places += ["PostgreSQL"] if shutil.which("psql") else []
     places += ["Spark"] if shutil.which("java") else []
-    apart("memory", SOME)  # compiles what a few rows do not need
-    whole = {rows: apart("memory", rows) for rows in (SOME, MANY)}
+    apart(Task("memory", SOME))  # compiles what a few rows do not need
+    whole = {rows: apart(Task("memory", rows)) for rows in (SOME, MANY)}
     for rows, ours in whole.items():
         compared = Comparison(f"{rows // 1_000_000} M rows", {"memory": _measured(ours)})
         facts[f"memory, {rows:,} rows"] = _told(ours)
         for place in places[1:]:
             if rows > _rows_of(place):
                 continue
-            found = apart(place, rows)
+            memory = "512MB" if place == "out of core" else None
+            found = apart(Task(place, rows, memory=memory))
             assert abs(found["loss"] / ours["loss"] - 1) < 0.01, (place, found, ours)
             compared.measured[place] = _measured(found)
             facts[f"{place}, {rows:,} rows"] = _told(found)
         comparisons.append(compared)
-    alone = apart("memory", MANY, 1)
+    one, two = (Task("memory", MANY, threads) for threads in (1, 2))
+    alone = apart(one)
     with ThreadPoolExecutor(2) as both:
-        beside = list(both.map(lambda _: apart("memory", MANY, 1), range(2)))
-    slower = max(one["wall"] for one in beside)
+        beside = list(both.map(apart, [one, one]))
+    slower = max(found["wall"] for found in beside)
     comparisons.append(
         Comparison(
             f"{MANY // 1_000_000} M rows, threads",
-            {"two threads": _measured(apart("memory", MANY, 2)), "one thread": _measured(alone)},
+            {"two threads": _measured(apart(two)), "one thread": _measured(alone)},
         )
     )
     facts["two releases that share nothing gain by the clock"] = f"{2 * alone['wall'] / slower:.2f}"
@@ -226,7 +383,9 @@ def _told(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(release(*json.loads(sys.argv[1]))))
+    if sys.argv[1:2] == ["large"]:
+        large(sys.argv[2:])
+    elif len(sys.argv) > 1:
+        print(json.dumps(told(Task(**json.loads(sys.argv[1])))))
     else:
         main()

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["machine", "page"]
+__all__ = ["QUIET", "machine", "others", "page"]
 
 QUIET = 0.5
 """Up to so many other threads at work the machine counts as quiet."""
@@ -37,11 +37,11 @@ def machine() -> dict[str, Any]:
         "machine": f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "versions": {"sfumato": version("sfumato"), "python": platform.python_version()},
         "load": round(os.getloadavg()[0], 1),
-        "others": _others(),
+        "others": others(),
     }
 
 
-def _others() -> float | None:
+def others() -> float | None:
     """Threads of others at work, on average over a second; the load average is slow to forget."""
     place = Path("/proc/loadavg")
     if not place.exists():

@@ -65,7 +65,7 @@ class Runs:
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    monkeypatch.setattr(suite.summary, "_others", lambda: 3.0)
+    monkeypatch.setattr(suite.summary, "others", lambda: 3.0)
     return Runs(tmp_path)
 
 
