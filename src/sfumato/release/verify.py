@@ -402,7 +402,7 @@ class _Replay:
         """That the certificate says of the table what it does not show, if it does."""
         table, sets = self._opened, body.get("qi", ())
         about = [promise for promise in self.promises if isinstance(promise, Anonymity)]
-        differ = [name for name, told in _asked_numbers(body["asked"], about) if not told]
+        differ = [name for name, told in _asked_numbers(body["asked"], self.promises) if not told]
         actions, columns = body["column_actions"], list(table.columns)
         there = [name for name, action in actions.items() if action != "left out"]
         told = {
@@ -422,19 +422,20 @@ class _Replay:
         return [Finding("figures", False, said, {"differ": differ}, remedy=AGAIN)]
 
 
-def _asked_numbers(
-    asked: Mapping[str, Any], promises: Sequence[Anonymity]
-) -> list[tuple[str, bool]]:
-    """The numbers that models were asked for by, and whether one of these has each of them."""
-    models = [model for promise in promises for model in promise.models]
-    names = {name for model in MODELS for name in model.numbers} if models else set()
+def _asked_numbers(asked: Mapping[str, Any], promises: Sequence[Any]) -> list[tuple[str, bool]]:
+    """The numbers that promises were asked for by, and whether one of these has each of them."""
+    models = [model for promise in promises for model in getattr(promise, "models", ())]
+    known = {name for model in MODELS for name in model.numbers} if models else set[str]()
+    held: dict[str, list[Any]] = {name: [] for name in known}
+    for one in (*models, *promises):
+        for name in known | {"k", "beta", "universe"}:
+            said = "k_map" if (name, getattr(one, "kind", "")) == ("k", "k-map") else name
+            if (number := getattr(one, name, None)) is not None:
+                held.setdefault(said, []).append(number)
     return [
-        (
-            f"{name} that was asked",
-            any(asked[name] == getattr(model, name, None) for model in models),
-        )
-        for name in sorted(names & asked.keys())
-        if isinstance(asked[name], int | float)
+        (f"{name} that was asked", asked[name] in numbers)
+        for name, numbers in sorted(held.items())
+        if name in asked and not isinstance(asked[name], Mapping | None)
     ]
 
 
