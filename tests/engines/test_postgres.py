@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import replace
@@ -505,6 +506,40 @@ def test_any_text_arrives_as_it_is(execute: Execute, monkeypatch: pytest.MonkeyP
     assert sorted(execute("SELECT t, n FROM texts").fetchall(), key=str) == sorted(
         zip(*table.to_pydict().values(), strict=True), key=str
     )
+
+
+@pytest.mark.parametrize("bytes_", [40, 1 << 24])
+def test_rows_of_equal_labels_are_sent_one_after_the_other(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch, bytes_: int
+) -> None:
+    """Whatever labels are, also where some are null, or are too long to be sent in one piece."""
+    monkeypatch.setattr(database_types, "_TEXT_BYTES", bytes_)
+    texts = pa.array(["[1, 2)", "a\tb", None, "\\N", "", "x" * 50, "never"])
+    random = np.random.default_rng(3)
+    numbers = [random.integers(0, 6, 200).astype(np.int32) for _ in range(3)]
+    missing = random.random(200) < 0.2
+    labels = [
+        pa.DictionaryArray.from_arrays(pa.array(own, mask=missing if at else None), texts)
+        for at, own in enumerate(numbers)
+    ]
+    kept = pa.array([None, *(f"\n{n}" for n in range(199))])
+    batch = pa.record_batch([labels[0], labels[1], kept, labels[2]], names=["a", "b", "k", "c"])
+    for names in (["a", "b", "k", "c"], ["k", "a", "b"], ["a", "b"], ["c"]):
+        some = batch.select(names)
+        execute("DROP TABLE IF EXISTS sent")
+        execute(f"CREATE TABLE sent (n serial, {', '.join(f'{name} text' for name in names)})")
+        copying = f"COPY sent ({', '.join(names)}) FROM STDIN"
+        with execute("SELECT 1").connection.cursor().copy(copying) as copy:
+            for text in copied_text(some):
+                copy.write(bytes(text))
+        found = execute(f"SELECT {', '.join(names)} FROM sent ORDER BY n").fetchall()
+        shown = zip(*(column.to_pylist() for column in some.columns), strict=True)
+        assert Counter(found) == Counter(shown)
+        labelled = [nth for nth, name in enumerate(names) if name != "k"]
+        told = [[row[nth] for nth in labelled] for row in found]
+        codes = [pc.fill_null(some.column(nth).indices, -1).to_pylist() for nth in labelled]
+        runs = sum(1 for _ in itertools.groupby(told))
+        assert runs <= len(set(zip(*codes, strict=True)))  # null has two numbers
 
 
 def test_no_more_is_put_before_a_slow_server_than_it_takes():

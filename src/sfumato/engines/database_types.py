@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from io import BytesIO
-from itertools import islice
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
@@ -18,6 +20,7 @@ import pyarrow.types as t
 from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.writing import parsed, written
 from sfumato.errors import ColumnError, ParameterError
+from sfumato.kernels import class_ids, group_rows
 
 if TYPE_CHECKING:
     import psycopg
@@ -139,21 +142,70 @@ def copied_batches(
 def copied_text(table: pa.Table | pa.RecordBatch) -> Iterator[pa.Buffer]:
     r"""A table as text that COPY reads.
 
+    Rows that show the same labels, which are numbers of what stands in dictionaries, come one after
+    the other: the labels are written once for all of them, and whoever counts them is quicker.
+
     Examples
     --------
     >>> import pyarrow as pa
     >>> rows = pa.table({"name": ["Ann", "a\tb", None], "age": [30, None, 50]})
     >>> b"".join(copied_text(rows))
     b'Ann\t30\na\\tb\t\\N\n\\N\t50\n'
+    >>> labels = pa.array(["young", "old", "young"]).dictionary_encode()
+    >>> b"".join(copied_text(pa.table({"age": labels, "pay": [1, 2, 3]})))
+    b'young\t1\nyoung\t3\nold\t2\n'
     """
-    absent = {"null_handling": "replace", "null_replacement": r"\N"}
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
+        labelled = [t.is_dictionary(column.type) for column in batch.columns]
+        if any(labelled) and batch.num_rows:
+            yield from _by_labels(batch, labelled)
+            continue
         rows = max(batch.num_rows // (1 + batch.nbytes // _TEXT_BYTES), 1)
         for start in range(0, batch.num_rows, rows):
             part = batch.slice(start, rows)
             texts = [_escaped(*pair) for pair in zip(part.columns, part.schema.names, strict=True)]
-            lines = pc.binary_join_element_wise(*texts, "\t", **absent)
-            yield pc.binary_join_element_wise(lines, "", "\n").buffers()[2]
+            yield _joined(texts).buffers()[2]
+
+
+def _by_labels(batch: pa.RecordBatch, labelled: Sequence[bool]) -> Iterator[pa.Buffer]:
+    """The same of rows of which some columns are labels."""
+    columns = list(zip(batch.columns, batch.schema.names, labelled, strict=True))
+    labels = [array for array, _, label in columns if label]
+    absent = [len(array.dictionary) for array in labels]  # the number of what is null
+    codes = [
+        pc.fill_null(array.indices, none).to_numpy().astype(np.min_scalar_type(none))
+        for array, none in zip(labels, absent, strict=True)
+    ]
+    shown, count = class_ids(codes, [none + 1 for none in absent], ordered=False, threads=1)
+    order, starts = group_rows(shown, count)
+    firsts, shown = order[starts[:-1]], shown[order]
+    sizes = np.zeros(count, np.int64)
+    for array, own in zip(labels, codes, strict=True):
+        lengths = pc.fill_null(pc.binary_length(array.dictionary), 0).to_numpy()
+        sizes += np.append(lengths, 0)[own[firsts]] + 1
+    beside = sum(array.nbytes for array, _, label in columns if not label) // len(order)
+    ends = np.cumsum(sizes[shown] + beside)
+    cuts = np.searchsorted(ends, np.arange(_TEXT_BYTES, int(ends[-1]), _TEXT_BYTES), "right")
+    values = {name: _escaped(array.dictionary, name) for array, name, label in columns if label}
+    for start, end in pairwise(dict.fromkeys([0, *cuts.tolist(), len(order)])):
+        least, most = shown[start], shown[end - 1] + 1
+        rows, classes = pa.array(order[start:end]), pa.array(firsts[least:most])
+        which, texts = pa.array(shown[start:end] - least), []
+        for label, run in groupby(columns, key=itemgetter(2)):
+            if label:
+                once = [values[name].take(array.indices.take(classes)) for array, name, _ in run]
+                texts.append(_joined(once, "\n" if all(labelled) else "").take(which))
+            else:
+                texts += [_escaped(array.take(rows), name) for array, name, _ in run]
+        yield (texts[0] if all(labelled) else _joined(texts)).buffers()[2]
+
+
+def _joined(texts: Sequence[pa.Array], end: str = "\n") -> pa.Array:
+    """Cells side by side, as lines or as parts of them."""
+    absent = {"null_handling": "replace", "null_replacement": r"\N"}
+    if end:  # with the last cells alone that is less to move
+        texts = [*texts[:-1], pc.binary_join_element_wise(texts[-1], "", end, **absent)]
+    return pc.binary_join_element_wise(*texts, "\t", **absent) if len(texts) > 1 else texts[0]
 
 
 def _escaped(array: pa.Array, name: str) -> pa.Array:

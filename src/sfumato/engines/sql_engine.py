@@ -1135,6 +1135,8 @@ class _MadeInParts(_Made):
         passing = [n for n in self.schema.names if apart and n not in parted.written]
         text = [n for n in passing if n not in parted.reads]
         fields = [pa.field(f.name, pa.string()) if f.name in passing else f for f in self.schema]
+        if apart:  # labels are written out by whoever sends them
+            fields = [_as_labels(f) if f.name in parted.written else f for f in fields]
         near = engine._near(names)
         if near is not None:
             sent = tuple(columns_named(engine.schema(), names))
@@ -1180,11 +1182,7 @@ class _MadeInParts(_Made):
         names = [name for name in rows.names if name in parted.reads]
         place = max((*names, ""), key=len) + "\0position"
         sent = (whole_number(place), *columns_named(engine.schema(), names))
-        written = [
-            pa.field(f.name, pa.dictionary(pa.int32(), f.type)) if pa.types.is_string(f.type) else f
-            for f in self.schema
-            if f.name in parted.written
-        ]
+        written = [_as_labels(f) for f in self.schema if f.name in parted.written]
         given = pa.schema([pa.field(place, pa.int64()), *written])
         memory = (self.budget and self.budget.memory) or _HELD_BYTES
         folder = PrivateFolder()
@@ -1235,6 +1233,12 @@ def _shown(
     statement = sql.recoded(rows, (), drop, _kinds(schema, sorting) or None)
     with engine.asking("sorting", budget, writing=True) as session:
         return Staged(target, destination, lambda: target.fill(session, statement, schema, ()))
+
+
+def _as_labels(field: pa.Field) -> pa.Field:
+    """A column of texts as one of numbers, where labels are texts."""
+    text = pa.types.is_string(field.type)
+    return pa.field(field.name, pa.dictionary(pa.int32(), field.type)) if text else field
 
 
 def _rows_at(
