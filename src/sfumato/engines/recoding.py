@@ -442,9 +442,9 @@ class Parting:
                 both = pa.chunked_array([cut.values.cast(values.type), values])
                 ranks = codes_of_table(pa.table({"value": both})).arrays[0]
                 goes = ranks[1:] < ranks[0]
-            yes = goes[entries.column(cut.column)[chosen]]
-            go(cut.yes, chosen[yes])
-            go(cut.no, chosen[~yes])
+            yes = translate(translate(chosen, entries.column(cut.column)), goes)
+            go(cut.yes, np.compress(yes, chosen))
+            go(cut.no, np.compress(~yes, chosen))
 
         if self.cuts:
             go(0, np.arange(entries.entries, dtype=np.uint32))
