@@ -459,10 +459,11 @@ def pairing(
 
 def bucket(rows: Rows, names: Sequence[str], parts: int) -> Node:
     """One of so many numbers, the same for rows that agree on some columns."""
-    hashed = rows.dialect.class_hash(rows.keys(names))
-    if parts < 2 or not names or hashed is None:
-        return exp.convert(0)
-    return exp.cast(hashed % parts, "int")
+    return _remainder(rows.dialect.class_hash(rows.keys(names)) if names else None, parts)
+
+
+def _remainder(hashed: Node | None, parts: int) -> Node:
+    return exp.convert(0) if parts < 2 or hashed is None else exp.cast(hashed % parts, "int")
 
 
 def part_of(rows: Rows, parting: Parting, thresholds: str) -> Node:
@@ -579,16 +580,34 @@ def classes_in_parts(
     numbers that the hash of each of their rows consists of.
     """
     count = count_rows() if grouped else exp.convert(1)
-    numbers = rows.dialect.hash_numbers(rows.hash()) if hashed else []
+    alike = hashed and set(by) == set(names)  # then one hash says the part, too
     found = select(
-        "SELECT PART AS part, KEYS, COUNT_ AS count, NUMBERS FROM ORIGIN",
+        "SELECT PART AS part, KEYS, COUNT_ AS count FROM ORIGIN",
         rows,
-        PART=bucket(rows, by, parts),
+        PART=bucket(rows, by, 1 if alike else parts),
         KEYS=rows.named_keys(names),
         COUNT_=count,
-        NUMBERS=[named(one, f"hash{at}") for at, one in enumerate(numbers)],
     )
-    return found.group_by(*rows.keys(names)) if grouped else found
+    if grouped:
+        found = found.group_by(*rows.keys(names))
+    if not hashed:
+        return found
+    cells, dialect = [field(f"c{rows.at(name)}") for name in names], rows.dialect
+    whole = [field(f"c{at}") for at in range(len(rows.columns))]
+    once = select(
+        "SELECT part, CELLS, count, HASHED AS hash FROM CLASSES AS classes",
+        CELLS=cells,
+        HASHED=dialect.row_hash(whole, rows.columns),
+        CLASSES=found,
+    )
+    numbers = [named(n, f"hash{at}") for at, n in enumerate(dialect.hash_numbers(field("hash")))]
+    return select(
+        "SELECT PART AS part, CELLS, count, NUMBERS FROM ONCE AS hashed",
+        PART=_remainder(dialect.class_hash([field("hash")]), parts) if alike else field(PART),
+        CELLS=cells,
+        NUMBERS=numbers,
+        ONCE=dialect.once(once),
+    )
 
 
 def sorted_by_part(statement: exp.Select) -> Node:
