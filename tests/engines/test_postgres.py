@@ -606,6 +606,24 @@ def test_rows_that_fit_are_dealt_to_their_parts_here(
     assert found["near"] == found["far"]
 
 
+def test_rows_held_here_have_the_fingerprint_that_the_server_tells(
+    execute: Execute, opened: Opener
+) -> None:
+    execute(
+        "CREATE TABLE held AS SELECT (n % 7)::int2 AS i, (n % 11 - 5)::bigint << 33 AS j, "
+        "(n % 19) * 100000000 - 1000000000 AS k, n % 2 = 0 AS b, date '2020-01-01' - n % 50 AS d, "
+        "CASE n % 5 WHEN 0 THEN NULL ELSE 'tä' || n % 30 END AS t, (n % 3)::text::char(5) AS c, "
+        "CASE n % 3 WHEN 0 THEN NULL ELSE n % 6 END AS m, NULL::int AS x "
+        "FROM generate_series(1, 70000) AS n"
+    )
+    engine = opened("held", snapshot=True)
+    assert engine.row_count() == 70_000
+    names = [column.name for column in engine.schema()]
+    engine.count_values(names, 0, None, names)
+    assert engine._near(names) is not None
+    assert engine.fingerprint() == opened("held").fingerprint()
+
+
 @pytest.mark.parametrize("parts", [1, 5])
 def test_classes_of_all_columns_tell_the_fingerprint(
     execute: Execute, opened: Opener, parts: int

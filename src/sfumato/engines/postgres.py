@@ -8,7 +8,7 @@ describe the same moment. Rows travel by COPY (`database_types`). No message tel
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -48,6 +48,7 @@ from sfumato.errors import (
 from sfumato.wording import shown
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import psycopg
 
     from sfumato.engines.protocol import Kind
@@ -179,6 +180,14 @@ class _Dialect(sql.Dialect):
         half = exp.BitwiseAnd(this=hashed, expression=exp.convert((1 << 32) - 1))
         return [_mixed(hashed, 1), _mixed(half, 2)]
 
+    def numbers_here(self, hashes: Iterable[npt.NDArray[np.uint64]]) -> list[npt.NDArray[np.int64]]:
+        rows: Any = np.uint64(0)
+        for one in hashes:
+            rows = rows * np.uint64(31) + one
+        low, high = (half.astype(np.uint32) for half in (rows, rows >> np.uint64(32)))
+        folded = low ^ np.where(high >> np.uint32(31), ~high, high)
+        return [_mixed_here(folded, 1), _mixed_here(low, 2)]
+
 
 def _of_record(cells: Sequence[sql.Node], seed: int) -> sql.Node:
     """A hash of 64 bits, which is a sum over the cells of a record: see `_mixed`."""
@@ -192,6 +201,22 @@ def _mixed(hashed: sql.Node, seed: int) -> sql.Node:
     Without it, sums of the hashes of records would not tell whether two rows have exchanged a cell.
     """
     return sql.call("HASHINT8EXTENDED", hashed, exp.cast(exp.convert(seed), "bigint"))
+
+
+def _mixed_here(words: npt.NDArray[np.uint32], seed: int) -> npt.NDArray[np.int64]:
+    """What `_mixed` gives for numbers of 32 bits, or of 64 that were folded to these."""
+
+    def turned(word: Any, bits: int) -> Any:
+        return word << np.uint32(bits) | word >> np.uint32(32 - bits)
+
+    begun = np.full(1, 0x9E3779B9 + 4 + 3_923_095, np.uint32)
+    x, y, z = begun, begun + np.uint32(seed), begun
+    for bits in (4, 6, 8, 16, 19, 4):
+        x, y, z = y, z + y, (x - z) ^ turned(z, bits)
+    x, y, z = z, y, x + words
+    for bits in (14, 11, 25, 16, 4, 14, 24):
+        x, y, z = z, (x ^ y) - turned(y, bits), y
+    return (z.astype(np.int64) << 32) | y
 
 
 def _folded(column: Column) -> bool:

@@ -76,6 +76,7 @@ from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
 from sfumato.errors import EngineError, EngineMemoryError, TooManyClassesError, spell
 from sfumato.files import file_fingerprint
 from sfumato.kernels import group_sums, representatives, size_histogram
+from sfumato.kernels.ranking import translate
 from sfumato.wording import counted
 
 __all__ = ["SQLEngine"]
@@ -524,15 +525,43 @@ class SQLEngine:
         if self._identity is not None:
             return self._identity
         rows = self.connection.rows()
-        hashed = sql.select("SELECT HASHED AS hash FROM ORIGIN", rows, HASHED=rows.hash())
-        numbers = rows.dialect.hash_numbers(sql.field("hash"))
-        sums = [sql.named(exp.Sum(this=number), f"sum{at}") for at, number in enumerate(numbers)]
-        template = "SELECT COUNT(*) AS rows, SUMS FROM HASHED AS hashed"
-        statement = sql.select(template, SUMS=sums, HASHED=rows.dialect.once(hashed))
-        ((count, *found),) = self._figures(statement, of=wide_number)
+        near = self._near(rows.names)
+        if near is None:
+            hashed = sql.select("SELECT HASHED AS hash FROM ORIGIN", rows, HASHED=rows.hash())
+            numbers = rows.dialect.hash_numbers(sql.field("hash"))
+            sums = [sql.named(exp.Sum(this=one), f"sum{at}") for at, one in enumerate(numbers)]
+            template = "SELECT COUNT(*) AS rows, SUMS FROM HASHED AS hashed"
+            statement = sql.select(template, SUMS=sums, HASHED=rows.dialect.once(hashed))
+            ((count, *found),) = self._figures(statement, of=wide_number)
+        else:
+            count, found = near.entries, self._sums_here(near, rows)
         identity = rows_identity(count, found, self.schema(), self.kind)
         self._identity = identity if self.capabilities.stable else None
         return identity
+
+    def _sums_here(self, near: Codes, rows: sql.Rows) -> list[int]:
+        """Sums of the hashes of rows held here; of each value the database tells its hash."""
+        dialect, most = rows.dialect, max(map(len, near.values))
+        cells, hashed = {"nth": pa.array(np.arange(most))}, []
+        for at, (column, values) in enumerate(zip(rows.columns, near.values, strict=True)):
+            cells[f"k{at}"] = pa.concat_arrays([values, pa.nulls(most - len(values), values.type)])
+            key = dialect.comparable(sql.field(f"k{at}"), column.kind)
+            hashed.append(sql.named(dialect.row_hash([key], [column]), f"hash{at}"))
+        name = temporary_name()
+        statement = sql.select(
+            "SELECT HASHED FROM VALUES_ ORDER BY nth", HASHED=hashed, VALUES_=sql.table(name)
+        )
+        with self.asking("hashing rows", None, writing=True) as session:
+            session.upload(name, pa.table(cells))
+            found = session.execute(statement, [*map(whole_number, statement.named_selects)])
+        tables = [column.to_numpy().view(np.uint64) for column in found.columns]
+        sums = [0] * len(dialect.hash_numbers(sql.field("hash")))
+        for start in range(0, near.entries, BATCH_ROWS // 2):
+            some = slice(start, start + BATCH_ROWS // 2)
+            pairs = zip(tables, near.arrays, strict=True)
+            numbers = dialect.numbers_here(translate(codes[some], own) for own, codes in pairs)
+            sums = [old + _times(one, 1) for old, one in zip(sums, numbers, strict=True)]
+        return sums
 
     def hash_sums(
         self, columns: Sequence[str], budget: Budget | None = None
@@ -1272,7 +1301,7 @@ def _nulls(values: Codes) -> int:
     return int(values.row_counts[codes == len(known) - 1].sum()) if known.null_count else 0
 
 
-def _times(numbers: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> int:
+def _times(numbers: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | int) -> int:
     """The sum of numbers of 64 bits, each of which counts several times."""
     high, low = (int((half * counts).sum()) for half in (numbers >> 32, numbers & (1 << 32) - 1))
     return (high << 32) + low

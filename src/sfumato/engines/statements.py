@@ -26,6 +26,8 @@ from sfumato.engines.protocol import BLANKS, SPELLINGS, Column, Kind
 from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from sfumato.engines.recoding import Parting
@@ -106,6 +108,10 @@ class Dialect:
         starts = [exp.convert(start) for start in (1, 9, 17, 25)]
         pieces = [exp.Substring(this=hashed, start=one, length=exp.convert(8)) for one in starts]
         return [self.hex_number(piece) for piece in pieces]
+
+    def numbers_here(self, hashes: Iterable[npt.NDArray[np.uint64]]) -> list[npt.NDArray[np.int64]]:
+        """The same, computed here from the hash of each cell alone, column by column."""
+        raise NotImplementedError(f"{self.name} does not say how it hashes rows")
 
     def hex_number(self, digits: Node) -> Node:
         """Eight hexadecimal digits as a number."""
