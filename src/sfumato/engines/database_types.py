@@ -21,8 +21,10 @@ from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.writing import parsed, written
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.kernels import class_ids, group_rows
+from sfumato.kernels.ranking import by_appearance, translate
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import psycopg
     from pyspark.sql import DataFrame
 
@@ -168,15 +170,16 @@ def copied_text(table: pa.Table | pa.RecordBatch) -> Iterator[pa.Buffer]:
 
 
 def _by_labels(batch: pa.RecordBatch, labelled: Sequence[bool]) -> Iterator[pa.Buffer]:
-    """The same of rows of which some columns are labels."""
+    """The same of rows of which some columns are labels.
+
+    Those of equal labels follow the first of them: where rows are tells no more than it did.
+    """
     columns = list(zip(batch.columns, batch.schema.names, labelled, strict=True))
     labels = [array for array, _, label in columns if label]
-    absent = [len(array.dictionary) for array in labels]  # the number of what is null
-    codes = [
-        pc.fill_null(array.indices, none).to_numpy().astype(np.min_scalar_type(none))
-        for array, none in zip(labels, absent, strict=True)
-    ]
-    shown, count = class_ids(codes, [none + 1 for none in absent], ordered=False, threads=1)
+    codes = [_codes(array) for array in labels]
+    spaces = [len(array.dictionary) + 1 for array in labels]
+    ids, count = class_ids(codes, spaces, ordered=False, threads=1)
+    shown = by_appearance(ids.view(np.int32), np.empty(0, np.bool_), count)[0] - np.uint32(1)
     order, starts = group_rows(shown, count)
     firsts, shown = order[starts[:-1]], shown[order]
     sizes = np.zeros(count, np.int64)
@@ -198,6 +201,14 @@ def _by_labels(batch: pa.RecordBatch, labelled: Sequence[bool]) -> Iterator[pa.B
             else:
                 texts += [_escaped(array.take(rows), name) for array, name, _ in run]
         yield (texts[0] if all(labelled) else _joined(texts)).buffers()[2]
+
+
+def _codes(labels: pa.DictionaryArray) -> npt.NDArray[Any]:
+    """Numbers that are equal where labels are, even if a label has several places."""
+    most = len(labels.dictionary)  # the number of what is null
+    places = pc.fill_null(labels.dictionary.dictionary_encode().indices, most).to_numpy()
+    places = np.append(places, most).astype(np.min_scalar_type(most))
+    return translate(pc.fill_null(labels.indices, most).to_numpy(), places)
 
 
 def _joined(texts: Sequence[pa.Array], end: str = "\n") -> pa.Array:
