@@ -526,7 +526,8 @@ class SQLEngine:
             return self._identity
         rows = self.connection.rows()
         near = self._near(rows.names)
-        if near is None:
+        found = None if near is None else self._sums_here(near, rows)
+        if near is None or found is None:
             hashed = sql.select("SELECT HASHED AS hash FROM ORIGIN", rows, HASHED=rows.hash())
             numbers = rows.dialect.hash_numbers(sql.field("hash"))
             sums = [sql.named(exp.Sum(this=one), f"sum{at}") for at, one in enumerate(numbers)]
@@ -534,28 +535,40 @@ class SQLEngine:
             statement = sql.select(template, SUMS=sums, HASHED=rows.dialect.once(hashed))
             ((count, *found),) = self._figures(statement, of=wide_number)
         else:
-            count, found = near.entries, self._sums_here(near, rows)
+            count = near.entries
         identity = rows_identity(count, found, self.schema(), self.kind)
         self._identity = identity if self.capabilities.stable else None
         return identity
 
-    def _sums_here(self, near: Codes, rows: sql.Rows) -> list[int]:
-        """Sums of the hashes of rows held here; of each value the database tells its hash."""
+    def _sums_here(self, near: Codes, rows: sql.Rows) -> list[int] | None:
+        """Sums of the hashes of rows held here; of each value the database tells its hash.
+
+        None where the database puts those of a row together in another way than is known here.
+        """
         dialect, most = rows.dialect, max(map(len, near.values))
-        cells, hashed = {"nth": pa.array(np.arange(most))}, []
+        cells, hashed, keys = {"nth": pa.array(np.arange(most))}, [], []
         for at, (column, values) in enumerate(zip(rows.columns, near.values, strict=True)):
             cells[f"k{at}"] = pa.concat_arrays([values, pa.nulls(most - len(values), values.type)])
-            key = dialect.comparable(sql.field(f"k{at}"), column.kind)
-            hashed.append(sql.named(dialect.row_hash([key], [column]), f"hash{at}"))
+            keys.append(dialect.comparable(sql.field(f"k{at}"), column.kind))
+            hashed.append(sql.named(dialect.row_hash([keys[-1]], [column]), f"hash{at}"))
+        hashed.append(sql.named(dialect.row_hash(keys, rows.columns), "whole"))
         name = temporary_name()
+        once = sql.select("SELECT nth, HASHED FROM VALUES_", HASHED=hashed, VALUES_=sql.table(name))
+        told = dialect.hash_numbers(sql.field("whole"))
         statement = sql.select(
-            "SELECT HASHED FROM VALUES_ ORDER BY nth", HASHED=hashed, VALUES_=sql.table(name)
+            "SELECT HASHES, TOLD FROM ONCE AS hashed ORDER BY nth",
+            HASHES=[sql.field(f"hash{at}") for at in range(len(keys))],
+            TOLD=[sql.named(number, f"told{at}") for at, number in enumerate(told)],
+            ONCE=dialect.once(once),
         )
         with self.asking("hashing rows", None, writing=True) as session:
             session.upload(name, pa.table(cells))
             found = session.execute(statement, [*map(whole_number, statement.named_selects)])
-        tables = [column.to_numpy().view(np.uint64) for column in found.columns]
-        sums = [0] * len(dialect.hash_numbers(sql.field("hash")))
+        arrays = [column.to_numpy() for column in found.columns]
+        tables = [one.view(np.uint64) for one in arrays[: len(keys)]]
+        if not all(map(np.array_equal, dialect.numbers_here(tables), arrays[len(keys) :])):
+            return None
+        sums = [0] * len(told)
         for start in range(0, near.entries, BATCH_ROWS // 2):
             some = slice(start, start + BATCH_ROWS // 2)
             pairs = zip(tables, near.arrays, strict=True)
