@@ -6,6 +6,9 @@ without a time limit, with one of a quarter of the CPU time that the better of t
 with one of a quarter of what ARX itself would take by the times of its that are known, all counted
 in CPU time.
 
+An iteration that does not end within its patience is shown as such, and is nothing to beat; a cell
+in which neither ends is listed, and not counted.
+
 ``python -m benchmarks.iterated`` measures cell by cell for a given time, keeps what it measured for
 the next time while the code stays the same (that of the iteration is kept when only `best`
 changes), and writes ``docs/recoding.md`` and every cell into ``docs/recoding-cells.md``. Tables
@@ -15,6 +18,7 @@ that are not the package's are read from a folder.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
 import math
@@ -50,7 +54,8 @@ Facts = dict[str, Any]
 FACTOR = 0.0
 """Suppressing for nothing: as in ARX's own examples."""
 PATIENCE, WARMING = 600.0, 1.0
-"""CPU seconds for one iteration from beginning to end, and for a call that is not measured."""
+"""CPU seconds for one iteration from beginning to end, unless others are given, and for a call that
+is not measured."""
 SAME, MOMENT = 1e-9, 0.03
 """Losses that differ by less are the same; and seconds of quarters that are told apart."""
 QUARTERS = {"quarter": 0.25, "arx": 2.5}
@@ -229,35 +234,57 @@ def _known(file: Path) -> dict[Cell, Facts]:
 
 
 def _measure(
-    side: str, cell: Cell, warmed: set[tuple[str, ...]], folder: Path | None = None
+    side: str,
+    cell: Cell,
+    warmed: set[tuple[str, ...]],
+    folder: Path | None = None,
+    patience: float = PATIENCE,
 ) -> Facts:
     """The answer of a side in a cell: one that is kept, or a new one."""
     answer, file = SIDES[side][0], kept(side)
-    known = _known(file)
-    if cell in known:
-        return known[cell]
-    limit = math.inf if side == "best" else PATIENCE
+    limit = math.inf if side == "best" else patience
     if side in QUARTERS:
-        both = [_measure(other, cell, warmed, folder) for other in ("hundredths", "rows")]
-        limit = QUARTERS[side] * _better(*both)["cpu"]
+        both = [_measure(one, cell, warmed, folder, patience) for one in ("hundredths", "rows")]
+        theirs = _better(*both)
+        limit = QUARTERS[side] * theirs["cpu"]
+        if not _ended(theirs):
+            limit = min(limit, patience)
+    if (known := _known(file).get(cell)) and _stands(known, side, limit):
+        return known
     if side == "arx" and (ours := _measure("best", cell, warmed, folder))["cpu"] <= limit:
         return ours  # one round ends sooner
     if (warm := (side, *cell[:2])) not in warmed:  # what is loaded once is there already
         answer(posed(*cell, folder), WARMING)
         warmed.add(warm)
+        gc.collect()
+        gc.freeze()  # nor is it looked through for garbage meanwhile
     if limit < WARMING:
         answer(posed(*cell, folder), limit)
     found = {"cell": cell, **answer(posed(*cell, folder), limit)}
+    if side in QUARTERS:
+        found["limit"] = limit
     print(side, *cell, found, flush=True)
     with file.open("a") as lines:
         lines.write(json.dumps(found) + "\n")
     return found
 
 
+def _stands(known: Facts, side: str, limit: float) -> bool:
+    """Whether an answer would be no other with this limit."""
+    if side in QUARTERS:
+        return bool(known.get("limit", limit) == limit)
+    return _ended(known) or known["cpu"] >= limit
+
+
+def _ended(answer: Facts) -> bool:
+    """Whether an answer is not that of an iteration for which there was too little patience."""
+    return bool(answer.get("finished", True))
+
+
 def _better(one: Facts, other: Facts) -> Facts:
     """What ended, and loses less; of two that lose the same, what took less time."""
-    if one["finished"] != other["finished"]:
-        return one if one["finished"] else other
+    if _ended(one) != _ended(other):
+        return one if _ended(one) else other
     if abs(one["loss"] - other["loss"]) <= SAME:
         return min(one, other, key=lambda facts: float(facts["cpu"]))
     return min(one, other, key=lambda facts: float(facts["loss"]))
@@ -273,7 +300,8 @@ def _row(cell: Cell, answers: dict[str, Facts]) -> str:
     for side in SIDES:
         told += [_shown(answers[side]), f"{answers[side]['cpu']:.3f}"]
         if side in QUARTERS:
-            told.append(_YES_NO[_reached(answers[side], theirs, side)])
+            reached = _YES_NO[_reached(answers[side], theirs, side)]
+            told.append(reached if _ended(theirs) else "not counted")
     return f"| {' | '.join(map(str, told))} |"
 
 
@@ -284,6 +312,8 @@ def _reached(answer: Facts, theirs: Facts, side: str) -> bool:
 
 
 def _shown(one: Facts) -> str:
+    if not _ended(one):
+        return "did not end"
     out = one["left_out"]
     return f"{one['loss']:.4f}" + (
         f" ({out:,} {'row' if out == 1 else 'rows'} left out)" * (out > 0)
@@ -322,14 +352,15 @@ def _publish() -> Facts:
 
 
 def _counts(answers: list[dict[str, Facts]]) -> Facts:
-    """In how many of some cells `best` does what."""
-    theirs = [_better(one["hundredths"], one["rows"]) for one in answers]
-    pairs = list(zip(answers, theirs, strict=True))
+    """In how many of some cells `best` does what; where no iteration ended, it does nothing."""
+    both = [(one, _better(one["hundredths"], one["rows"])) for one in answers]
+    pairs = [(a, one) for a, one in both if _ended(one)]
+    theirs = [one for _, one in pairs]
     gains = [one["loss"] - a["best"]["loss"] for a, one in pairs]
     reached = {side: [_reached(a[side], one, side) for a, one in pairs] for side in QUARTERS}
     long = [one["cpu"] >= MOMENT / QUARTERS["quarter"] for one in theirs]
     return {
-        "cells": len(answers),
+        "cells": len(pairs),
         "loses less": sum(gain > SAME for gain in gains),
         "as much": sum(abs(gain) <= SAME for gain in gains),
         "more": sum(gain < -SAME for gain in gains),
@@ -365,10 +396,12 @@ def main() -> None:
     options.add_argument("--k", nargs="*", type=int, default=list(KS))
     options.add_argument("--folder", type=Path, help="where tables are that are not the package's")
     options.add_argument("--time", default="30m", help="begin no cell after it (default: 30m)")
+    options.add_argument("--patience", default=f"{PATIENCE:.0f}s",
+                         help="CPU time for one iteration (default: %(default)s)")  # fmt: skip
     options.add_argument("--side", choices=list(SIDES), help="measure one side, publish nothing")
     given = options.parse_args()
     compile_first()
-    end = time.monotonic() + parse_time(given.time)
+    end, patience = time.monotonic() + parse_time(given.time), parse_time(given.patience)
     files = {name: path_of(name, given.folder) for name in given.tables}
     rows = {name: pq.read_metadata(file).num_rows for name, file in files.items() if file}
     warmed: set[tuple[str, ...]] = set()
@@ -377,7 +410,7 @@ def main() -> None:
             break
         for side in SIDES if given.side is None else [given.side]:
             if cell[2] <= rows[cell[0]]:
-                _measure(side, cell, warmed, given.folder)
+                _measure(side, cell, warmed, given.folder, patience)
     if given.side:
         return
     facts, versions = _publish(), {"sfumato": version("sfumato")}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numba
@@ -34,8 +37,14 @@ from sfumato.anonymization.problem import allowed_blocks, positions_of
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget, Clock
 from sfumato.errors import ParameterError
-from sfumato.privacy.rules import groups_hold, holds
+from sfumato.privacy.rules import groups_hold, holds, recounted
 from tree_partitions import TREES, optimum, small_table
+
+ROOT = Path(__file__).parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from benchmarks import iterated as yardstick  # noqa: E402
 
 
 @pytest.mark.parametrize("out", [0, 2])
@@ -259,7 +268,7 @@ def test_a_search_uses_the_time_it_is_given(monkeypatch):
     )
     ticks = itertools.count()
     monkeypatch.setattr(Clock, "now", classmethod(lambda cls: float(next(ticks))))
-    budget = Budget(seconds=600)  # walks ask a hundred times
+    budget = Budget(seconds=1_500)  # walks ask some hundred times
     found = solve(prepare(opened := sf.table(table), asked.opened(opened), budget))
     assert found.stopped_by == "time"
     assert found.details["rounds"] > 1
@@ -574,6 +583,136 @@ def test_an_iteration_can_ask_for_more_closeness_than_is_asked():
     assert farthest[1] <= 0.2 + 1e-9 < farthest[0] <= 0.4 + 1e-9
 
 
+def test_an_iteration_can_compare_with_other_rows_than_all():
+    """Such as those that another one released: then most of its classes hold as they are."""
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(23), 300), 6, t=0.25)
+    ill, rows = problem.entries.column("illness"), problem.counts
+    shares = np.array([0.1, 0.2, 0.3, 0.4])
+    rules = recounted(problem.rules, (1_000 * shares).astype(np.int64))
+    groups = Iteration(problem, blocks).groups(1, math.inf, np.ones(3), rules=rules)
+    assert (groups >= 0).any()
+    for group in range(groups.max() + 1):
+        held = np.bincount(ill[groups == group], rows[groups == group], len(shares))
+        assert np.abs(held / held.sum() - shares).sum() / 2 <= 0.25 + 1e-9
+
+
+def asked_of_iterations(monkeypatch, **rules):
+    """What iterations are asked for where there is time enough, with what they are compared."""
+    asked, plain = [], Iteration.groups
+
+    def groups(iteration, least, seconds, charges, **more):
+        asked.append(more | {"least": least})
+        return plain(iteration, least, math.inf, charges, **more)
+
+    monkeypatch.setattr(Iteration, "groups", groups)
+    monkeypatch.setattr(best, "_beginning", lambda problem, pieces: math.inf)
+    told = {"suppression_limit": 1.0, **rules}
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(5), 300), 4, **told)
+    ground, making = Ground.of(problem), []
+    for _name, _groups, _taken, _last in best._iterated(problem, blocks, ground, 300, making):
+        making.append((0.0, 1.0 / (1 + len(making))))  # each loses less than those before
+    return problem, asked
+
+
+def test_iterations_compare_with_all_rows_and_with_what_was_released_in_turn(monkeypatch):
+    problem, asked = asked_of_iterations(monkeypatch, t=0.3)
+    assert len(asked) == 1 + best.WAYS
+    assert [one["monotone"] for one in asked[:2]] == [True, False]
+    everybody = problem.rules.reference
+    strict = [round(one["strict"], 2) for one in asked]
+    assert strict == [1.0, 1.0, 0.95, 1.0, 0.9, 0.95, 0.85, 0.9, 0.8]
+    again = [not np.allclose(one["rules"].reference, everybody) for one in asked]
+    assert again == [False] * 3 + [True, False] * 3
+    assert {one["least"] for one in asked} == {1}
+
+
+def test_iterations_end_where_no_class_holds_but_that_of_all(monkeypatch):
+    _, asked = asked_of_iterations(monkeypatch, t=0.0)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("slow", [0.0, 100.0])
+def test_what_is_kept_for_the_end_is_what_the_end_takes(slow, monkeypatch):
+    """And not what it takes to make the first start."""
+    problem, blocks = iterated_problem(
+        crowd(np.random.default_rng(5), 300), 4, t=0.3, suppression_limit=1.0
+    )
+    clock, solution, made = [0.0], Search.solution, best._made_to_hold
+
+    def said(search, **facts):
+        clock[0] += 2.0
+        return solution(search, **facts)
+
+    def held(search):
+        clock[0] += slow
+        return made(search)
+
+    monkeypatch.setattr(Clock, "now", classmethod(lambda cls: clock[0]))
+    monkeypatch.setattr(Search, "solution", said)
+    monkeypatch.setattr(best, "_made_to_hold", held)
+    monkeypatch.setattr(best, "PLACED", 0.0)
+    budget = Budget(seconds=1e6)
+    starts = best._starts(replace(problem, budget=budget), blocks, "certainty")
+    assert starts
+    assert budget.seconds == 1e6 - 2.0 * best.ENDING
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_start_holds_whatever_rows_its_groups_were_compared_with(whole, monkeypatch):
+    problem, blocks = iterated_problem(
+        crowd(np.random.default_rng(5), 300), 4, t=0.3, suppression_limit=1.0
+    )
+    groups = problem.entries.column("illness").astype(np.int64) // 2  # fail, if all are compared
+    if not whole:
+        groups[::7] = -1
+
+    def given(*_):
+        yield "iterated", groups.copy()
+
+    monkeypatch.setattr(best, "_groupings", given)
+    ((_, search),) = best._starts(problem, blocks, "certainty").values()
+    assert search.left_out
+    names = int(search.groups.max()) + 2
+    values = search.sensitive[search.entry]
+    good = groups_hold(search.groups, names, search.rows, values, best._compared(search))
+    assert good[np.unique(search.groups[search.groups >= 0])].all()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pace", "steps"),
+    [
+        (None, 1.0, math.inf),
+        (100.0, math.inf, annealing.ASKED[0]),  # before it is known
+        (100.0, 1e-9, annealing.ASKED[1]),
+        (100.0, 0.25, 100),
+        (100.0, 50.0, annealing.ASKED[0]),
+    ],
+)
+def test_a_search_asks_for_the_time_as_often_as_its_steps_take_long(
+    seconds, pace, steps, monkeypatch
+):
+    monkeypatch.setattr(Clock, "now", classmethod(lambda cls: 0.0))
+    found = annealing._until_asked(Budget(seconds=seconds), pace)
+    assert found == steps if seconds else found > 1e12
+
+
+def test_a_search_of_slow_steps_ends_soon_after_its_time_is_over(monkeypatch):
+    table = crowd(np.random.default_rng(12), 400)
+    problem, blocks = iterated_problem(table, 6)
+    clock, anneal = [0.0], annealing._anneal
+
+    def slowly(*given):
+        clock[0] += len(given[5])  # a second a step
+        return anneal(*given)
+
+    search = Search(problem, blocks, np.zeros(len(positions_of(problem)), np.int64))
+    monkeypatch.setattr(Clock, "now", classmethod(lambda cls: clock[0]))
+    monkeypatch.setattr(annealing, "_anneal", slowly)
+    search.problem = replace(problem, budget=Budget(seconds=60))
+    annealing.improve(search, 0, 3)
+    assert 60 <= clock[0] <= 60 + annealing.ASKED[0]
+
+
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 def test_a_start_that_leaves_rows_out_holds_however_little_time_there_is(seconds):
     problem, blocks = iterated_problem(
@@ -734,3 +873,54 @@ def crowd(random, rows):
 def demand(k, *more):
     asked = {"qi": ["job", "town", *more], "k": k, "method": "best", "hierarchies": TREES}
     return Request.of(asked)
+
+
+def of_iteration(loss, finished=True, cpu=1.0):
+    return {"loss": loss, "left_out": 0, "cpu": cpu, "finished": finished}
+
+
+@pytest.mark.parametrize(
+    ("hundredths", "rows", "counted", "goal"),
+    [
+        (of_iteration(0.5), of_iteration(0.1, finished=False), 1, "yes"),
+        (of_iteration(0.5), of_iteration(0.1), 1, "no"),
+        (of_iteration(0.5, finished=False), of_iteration(0.5, finished=False), 0, "not counted"),
+    ],
+)
+def test_an_iteration_that_did_not_end_is_nothing_to_beat(hundredths, rows, counted, goal):
+    ours = {"loss": 0.4, "left_out": 0, "cpu": 0.2}
+    answers = dict.fromkeys(yardstick.SIDES, ours) | {"hundredths": hundredths, "rows": rows}
+    counts = yardstick._counts([answers])
+    assert counts["cells"] == counted
+    assert counts["reached in a quarter of ARX's time"] == (goal == "yes")
+    row = yardstick._row(("table", "k", 2), answers)
+    assert row.split(" | ")[-1].rstrip(" |") == goal
+    assert row.count("did not end") == (not hundredths["finished"]) + (not rows["finished"])
+
+
+def test_an_iteration_that_did_not_end_is_measured_again_with_more_patience(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(yardstick, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(yardstick, "posed", lambda *cell: None)
+    asked = []
+
+    def iterated(problem, limit):
+        if limit != yardstick.WARMING:
+            asked.append(limit)
+        return of_iteration(0.5, finished=limit >= 20, cpu=min(limit, 20.0))
+
+    def best_answer(problem, limit):
+        asked.append(limit)
+        return {"loss": 0.4, "left_out": 0, "cpu": 0.2}
+
+    sides = dict.fromkeys(("hundredths", "rows"), (iterated, ()))
+    monkeypatch.setattr(yardstick, "SIDES", sides | {"quarter": (best_answer, ())})
+    cell = ("table", "k", 2)
+    found = []
+    for patience in (10.0, 10.0, 30.0, 40.0):
+        asked.clear()
+        yardstick._measure("quarter", cell, {("quarter", "table", "k")}, None, patience)
+        found.append(list(asked))
+    assert found == [[10.0, 10.0, 2.5], [], [30.0, 30.0, 5.0], []]
+    assert json.loads(yardstick.kept("quarter").read_text().splitlines()[-1])["limit"] == 5.0

@@ -86,7 +86,7 @@ from sfumato.anonymization.methods.pricing import (
     nearest_entries,
 )
 from sfumato.anonymization.problem import Blocks, Problem
-from sfumato.budget import each
+from sfumato.budget import Budget, each
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare
 from sfumato.privacy.rules import (
@@ -139,8 +139,9 @@ FEW = 24
 """Rows of a group up to which those near a piece are asked; for larger ones, all it covers."""
 TALLIED = 8_000_000
 """Classes times sensitive values up to which all are tallied while pieces move."""
-ASKED = 256
-"""Steps after which a search with a time limit asks whether there is time left."""
+ASKED, ASKS = (16, 256), 4
+"""Steps after which a search with a time limit asks whether there is time left, at least, as at
+first, and at most; and how often it asks that in the time left, about, at the pace of its steps."""
 CLEARED = 400
 """Rows up to which a class that fails its rules is cleared; above, the step is given up."""
 STEP_WORK = 64
@@ -190,6 +191,17 @@ def _parts(problem: Problem, blocks: Blocks, seed: int, fit: float = np.inf) -> 
             found.append(Blocks(cut.order[low:high], cut.starts[begin : end + 1] - low))
             begin = end
     return found
+
+
+def _until_asked(budget: Budget, pace: float) -> int:
+    """How many steps follow before somebody asks for the time, if each takes so many seconds.
+
+    In large classes it may be a thousand times as many as in small ones.
+    """
+    if budget.seconds is None:
+        return 1 << 62
+    known = budget.remaining / (ASKS * pace) if pace else math.inf
+    return int(min(max(ASKED[0], known), ASKED[1]))
 
 
 class _Part:
@@ -304,7 +316,7 @@ class _Part:
         counts = np.zeros(int(problem.rules.offsets[-1]), dtype=np.int64)
         hot = min(HOT, COLD * passes)
         cooling = (COLD / hot) ** (1 / max(passes * pieces, 1))
-        unit = 0.0
+        unit, pace = 0.0, math.inf
         for turn in range(passes):
             now, loss = self._state(opened=turn >= OPENED * passes)
             unit = unit or UNIT * loss / max(int(self.rows.sum()), 1)
@@ -312,12 +324,13 @@ class _Part:
                 return
             heat = hot * cooling ** (turn * pieces) * max(problem.rules.k / WARM, 1.0)
             turns, gained = self.random.permutation(pieces), 0.0
-            some = pieces if problem.budget.seconds is None else ASKED
-            for at in range(0, pieces, some):
-                if at and problem.budget.spent():
-                    break
+            at, begun = 0, problem.budget.elapsed
+            while at < pieces and not (at and problem.budget.spent()):
+                some = _until_asked(problem.budget, pace)
                 given = (self.world, now, company, self.rules, counts, turns[at : at + some])
                 gained += _anneal(*given, unit, heat * cooling**at, cooling)
+                at += some
+                pace = (problem.budget.elapsed - begun) / min(at, pieces)
             homes = now.pieces[:, HOME]
             left = (homes == len(now.classes) - 1) & (now.count[MOST] > 0)
             self.groups = np.where(left, -1, homes)

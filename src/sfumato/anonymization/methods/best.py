@@ -94,24 +94,24 @@ PROVING = 0.1
 """Share of the time left that may go into a proof that nothing is left to gain."""
 SPARED, ENDING = 0.04, 1.5
 """Share of a time limit that is kept, since nobody asks the clock all the time; and how many times
-as long as for the first start it may take to judge the last groups and to say what they show."""
+as long as those of the first start it may take to weigh the last groups and say what they show."""
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
-BEGINNING, PASSING = ((0.004, 4e-6), (0.002, 1e-6)), 3e-5
+BEGINNING, PASSING = ((0.004, 2.5e-6), (0.002, 1e-6)), 3e-5
 """Seconds, and seconds a piece, below which no search begins: it would end before it gained; and
 where groups are large, which need not look who is near. And seconds a piece that a pass takes at
 most, about."""
 REMEMBERING = 1e-7
 """Seconds for each piece and 64 values of columns without a tree or an order, beside these."""
-PLACING, PLACED = (1.2e-8, 2.2e-8), 0.25
+PLACING, PLACED = (1.2e-8, 2.2e-8), 0.5
 """Seconds, about, to see what an entry that is left over would lose on a column of a class; where
-classes are compared with all rows. And share of the time left up to which that is the first answer
-there."""
-CUTTING, SOON = (1e-6, 5e-6), 0.02
-"""Seconds an entry that must be left for Mondrian, which takes less, where there is a start; and
-where all columns have trees, in which it seldom loses least. And the share of the time left that it
-may take before all others: of many combinations an iteration may not come far."""
+classes are compared with all rows. And share of the time left up to which all have their place in
+one of the first answers there."""
+CUTTING, SOON = (0.001, (1e-6, 5e-6)), 0.02
+"""Seconds, and seconds an entry, that must be left for Mondrian, which takes less, where there is a
+start; and where all columns have trees, in which it seldom loses least. And the share of the time
+left that it may take before all others: of many combinations an iteration may not come far."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
@@ -123,6 +123,8 @@ VARIED = 0.1
 DESCENDING = (16, 4)
 """How many times as long as an iteration there must be time for that lattice-descending recoding
 is worth it; and where groups are large and not compared with all rows."""
+SAME = 1e-8
+"""Shares of rows that differ by less are the same."""
 PARTING = 20
 """A group that fails when rows are left out loses one piece in so many at a time."""
 TRIED = 8
@@ -201,7 +203,7 @@ def _leaving(problem: Problem) -> int:
     if not compares(rules):
         return most
     own = recounted(rules, rows_of_values(sensitive_of(problem), problem.counts, rules))
-    return most if np.allclose(own.reference, rules.reference) else 0
+    return most if (abs(own.reference - rules.reference) < SAME).all() else 0
 
 
 def _improved(
@@ -426,12 +428,15 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
     making: list[tuple[float, float]] = []
     for name, groups in _groupings(problem, blocks, ground, loss, most, making):
         begun, search = budget.elapsed, nobody.begun_at(groups)
-        if not search.left_out or (_made_to_hold(search) and search.left_out <= search.most):
+        # iterations may have compared with other rows than these
+        judged = not (search.left_out or (search.most and compares(problem.rules)))
+        if judged or (_made_to_hold(search) and search.left_out <= search.most):
+            ending = budget.elapsed
             lost = search.loss() / _cells(problem)
             making.append((budget.elapsed - begun, lost))
             if budget.seconds is not None and not found:  # from here on there is an answer
                 search.solution()
-                budget.seconds -= ENDING * (budget.elapsed - begun)
+                budget.seconds -= ENDING * (budget.elapsed - ending)
             if name not in found or lost < found[name][0]:
                 found[name] = (lost, search)
     return found
@@ -477,6 +482,8 @@ def _compared(search: Search) -> Rules:
 def _release_more(search: Search) -> bool:
     """Let what is left out of a block be a group if it may, which loses no more; whether any is."""
     before, out, rules = search.groups, np.flatnonzero(search.groups < 0), search.problem.rules
+    if not len(out):
+        return False
     entries, blocks = search.entry[out], search.blocks
     block = np.zeros(len(search.table), np.int64)
     block[blocks.order] = np.repeat(np.arange(blocks.count), np.diff(blocks.starts))
@@ -524,7 +531,8 @@ def _groupings(
         """A grouping in which all have their place, if it takes no more than a share of the time
         left to look for it."""
         pairs = float((covered < 0).sum()) * (covered.max(initial=-1) + 1) * len(problem.qi)
-        if PLACING[compares(problem.rules)] * pairs <= share * budget.remaining:
+        making_it = making[-1][0] if making and limited else 0.0
+        if making_it + PLACING[compares(problem.rules)] * pairs <= share * budget.remaining:
             found.append(name)
             yield name, placed(plain, blocks, covered)
 
@@ -532,7 +540,8 @@ def _groupings(
     slow, large = 0.0, len(blocks.order) >= SHARED
     crowded, limited = problem.rules.k > FEW, budget.seconds is not None
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
-    cut = large or (limited and CUTTING[0] * len(blocks.order) < SOON * budget.remaining)
+    cutting = [CUTTING[0] + each_entry * len(blocks.order) for each_entry in CUTTING[1]]
+    cut = large or (limited and cutting[0] < SOON * budget.remaining)
     if cut:
         yield "mondrian", _cut(plain, blocks)
     if (crowded or limited or most) and not large and Iteration.possible(problem):
@@ -545,13 +554,16 @@ def _groupings(
             if (answered or whole is None) and not any(covered is one for one in known):
                 known.append(covered)
                 yield from leaving(name, covered)
+                if compares(problem.rules) and whole is None:
+                    yield from everybody(name, covered, PLACED)
+                    whole = covered if name in found else None
             nobody_left = (covered[blocks.order] >= 0).all()
             if covered is not whole and (last or nobody_left or not (cut or found)):
                 whole = covered
                 yield from everybody(name, covered)
     if slow and limited and not cut:
         cut = True
-        if not found or budget.remaining >= CUTTING[trees] * len(blocks.order):
+        if not found or budget.remaining >= cutting[trees]:
             yield "mondrian", _cut(plain, blocks)
     if (cut and budget.spent()) or (
         limited and budget.remaining < DESCENDING[crowded and not compares(problem.rules)] * slow
@@ -583,8 +595,9 @@ def _iterated(
     time for: one that is as fine as can be, a coarse one and, where there is no time for a search
     anyway, others that differ a little. Where classes are compared with all rows, a brief look at
     the lattice comes first; where rows may be left out, some follow that ask for more closeness
-    than they need, since classes are compared anew then. Without a limit, the finest, and where
-    groups are large the best of several coarse ones.
+    than they need, or compare with what was released before, since classes are compared anew then.
+    They end where two in turn lost no less, or no class holds but that of all. Without a limit, the
+    finest, and where groups are large the best of several coarse ones.
     """
     iteration, budget = Iteration(problem, blocks, ground[:2]), problem.budget
     random, rules = np.random.default_rng(problem.seed), problem.rules
@@ -596,7 +609,7 @@ def _iterated(
     ways = WAYS if crowded or limited else 0
     # where values are scarcer than company, fine steps take those that others need later
     scarce = (2 * rules.values[rules.kinds == DISTINCT] > rules.k).any()
-    second, held = int(limited and not compared and scarce), math.inf
+    second, held, met, idle = int(limited and not compared and scarce), math.inf, rules, 0
     for way in range(ways + 1):
         before, charges = budget.elapsed, chosen
         if way > 1 and not anew:
@@ -605,9 +618,13 @@ def _iterated(
         # to make a start of groups takes about as long as to make ready, until it is known
         following = making[-1][0] if making else budget.elapsed
         seconds = max(budget.remaining - following, budget.remaining / 2)
-        strict = 1 - STRICTER * max(way - 1, 0) if anew else 1.0
-        brief = compared and not way
-        groups = iteration.groups(least, seconds, charges, monotone=brief, strict=strict)
+        # in turn compared with all rows, more and more strictly, and with those the second released
+        brief, again = compared and not way, anew and way > 2 and way % 2 == 1
+        strict = 1 - STRICTER * ((way - 2 * again) // 2) if anew and way > 1 else 1.0
+        groups = iteration.groups(
+            least, seconds, charges, monotone=brief, strict=strict, rules=met if again else rules
+        )
+        met = _met(problem, ground, groups) if anew and way == 1 else met
         taken = budget.elapsed - before
         first = first or taken
         if not limited and not way:
@@ -619,18 +636,33 @@ def _iterated(
             if (lost := _lost(problem, ground, groups)) < best:
                 best, answer, chosen = lost, groups, charges
         if limited:
-            if budget.remaining < taken + following:
+            if budget.remaining < taken + following or (anew and way and _is_one(groups, blocks)):
                 break
             enough = way > 0
             if not way or anew:
                 yield "iterated", groups, first, False
                 following, lost = making[-1] if making else (following, math.inf)
-                enough, held = way > 1 and lost > held, min(held, lost)
+                idle = (idle + 1) * (lost >= held)
+                enough, held = way > 2 and idle > 1, min(held, lost)
             left, searching = budget.remaining - following, _beginning(problem, problem.rows)
-            if left > searching and (enough or (way and left - taken - following < searching)):
+            if left < taken or (
+                left > searching and (enough or (way and left - taken - following < searching))
+            ):
                 break
     if answer is not None:
         yield ("iterated" if limited else "coarse"), answer, first, True
+
+
+def _is_one(groups: Array, blocks: Blocks) -> bool:
+    """Whether all share one group: then no other class holds, nor would it if more were asked."""
+    return bool((groups[blocks.order] == 0).all())
+
+
+def _met(problem: Problem, ground: Ground, groups: Array) -> Rules:
+    """The rules, compared with the entries that are in groups."""
+    kept = np.flatnonzero(groups >= 0)
+    values, counts = ground.sensitive[kept], problem.counts[kept]
+    return recounted(problem.rules, rows_of_values(values, counts, problem.rules))
 
 
 def _lost(problem: Problem, ground: Ground, groups: Array) -> float:

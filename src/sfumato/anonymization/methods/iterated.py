@@ -21,7 +21,7 @@ from sfumato.anonymization.problem import Blocks, Problem
 from sfumato.budget import Clock
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare, compiled
-from sfumato.privacy.rules import COMPARED, DISTINCT, holds
+from sfumato.privacy.rules import COMPARED, DISTINCT, Rules, holds
 
 __all__ = ["Iteration"]
 
@@ -63,6 +63,8 @@ class Iteration:
         self.problem, self.order = problem, blocks.order
         self.heights = np.array([len(column) for column in levels])
         self.sizes = np.array([len(column[0]) for column in levels])
+        self.strides = np.append(np.cumprod(self.heights[:0:-1])[::-1], 1)
+        self.levels = np.indices(self.heights.tolist(), np.uint8).reshape(len(levels), -1).T.copy()
         random = np.random.default_rng(problem.seed)
         self.lattice = lattice_of(problem, blocks, levels, prices, random, known)
         rules = problem.rules
@@ -86,6 +88,7 @@ class Iteration:
         *,
         monotone: bool = False,
         strict: float = 1.0,
+        rules: Rules | None = None,
     ) -> Array:
         """Group of every entry that finds company, -1 of the others.
 
@@ -103,11 +106,13 @@ class Iteration:
             rows, even where it need not. So much less is looked at.
         strict
             Share of what classes may differ from all rows that is allowed.
+        rules
+            The rules, where they compare with other rows than all.
         """
         problem, way = self.problem, self._begun()
         prices = self.lattice.prices * np.repeat(charges, self.heights * self.sizes)
         lattice = self.lattice._replace(prices=prices)
-        asked = problem.rules
+        asked = rules or problem.rules
         allowed = np.where(np.isin(asked.kinds, COMPARED), strict * asked.values, asked.values)
         rules = asked._replace(k=least_rows(asked), values=allowed)
         groups = np.full(len(lattice.table), -1, np.int64)
@@ -133,11 +138,9 @@ class Iteration:
         return groups
 
     def _begun(self) -> _Way:
-        many, axes, lattice = len(self.order), len(self.heights), self.lattice
-        nodes, begins = math.prod(self.heights.tolist()), np.cumsum(self.sizes) - self.sizes
+        many, nodes, lattice = len(self.order), len(self.levels), self.lattice
+        strides, begins = self.strides, np.cumsum(self.sizes) - self.sizes
         weights, held = lattice.weights[self.order], np.zeros(int(self.sizes.sum()))
-        levels = np.indices(self.heights.tolist(), np.uint8).reshape(axes, -1).T
-        strides = np.append(np.cumprod(self.heights[:0:-1])[::-1], 1)
         half = int(np.argmin(np.maximum(nodes // strides, strides)))
         room = max(1, KEPT // max(many, 1))
         parts = [min(room, int(part)) for part in (nodes // strides[half], strides[half])]
@@ -153,7 +156,7 @@ class Iteration:
             best=np.array([np.inf]),
             heights=self.heights,
             strides=strides,
-            levels=np.ascontiguousarray(levels),
+            levels=self.levels,
             flags=np.zeros(nodes, np.uint8),
             bound=np.empty(nodes),
             queue=np.empty(nodes, np.int32),
