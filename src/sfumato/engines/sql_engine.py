@@ -1140,7 +1140,7 @@ class _MadeInParts(_Made):
             sent = tuple(columns_named(engine.schema(), names))
             recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields))
             solved = self._solved(parting.tables(near), recoder)
-            yield None, (batch for table in solved for batch in table.to_batches())
+            yield None, _batches_of(solved)
             return
         with engine._cutting(parting, self.budget) as (session, thresholds):
             sent = tuple(
@@ -1161,7 +1161,7 @@ class _MadeInParts(_Made):
                 return
             with engine._dealt(session, statement, sent, parting.parts, self.budget) as tables:
                 solved = self._solved(tables, recoder)
-                yield session, (batch for table in solved for batch in table.to_batches())
+                yield session, _batches_of(solved)
 
     def _solved(
         self, parts: Iterator[tuple[int, pa.Table]], recoder: Recoder
@@ -1172,6 +1172,9 @@ class _MadeInParts(_Made):
             if self.budget is not None:
                 self.budget.progress("solving parts", len(reports) / number)
             yield made
+            del made  # the next part is on its way
+            if self.budget is not None and self.budget.memory is not None:
+                give_back()
 
     def _in_order(self) -> Generator[pa.RecordBatch]:
         """Parts are solved and laid aside one after the other, then read in the order of rows."""
@@ -1198,8 +1201,7 @@ class _MadeInParts(_Made):
             recoder = Recoder(parted.work, sent, parted.reads, given)
             for made in self._solved(dealt.tables(), recoder):
                 aside.add(made)
-                del made  # the next part is on its way
-                give_back()
+                del made
             done = 0
             for batch in self._kept_cells(parted.written, aside.row_bytes):
                 cells = aside.before(done + batch.num_rows)
@@ -1217,6 +1219,16 @@ class _MadeInParts(_Made):
                     give_back()
         finally:
             folder.close()
+
+
+def _batches_of(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The rows of tables, of which none is held while the next one is made."""
+    for table in tables:
+        batches = table.to_batches()
+        del table
+        batches.reverse()
+        while batches:
+            yield batches.pop()
 
 
 def _shown(
