@@ -277,11 +277,12 @@ def _workers(budget: Budget) -> int:
 def _most_rows(table: Table, request: Request, budget: Budget) -> int:
     """Rows that a worker can hold; most of the memory is for what brings and writes them."""
     memory = (budget.memory or ENOUGH_BYTES) // 4 // _workers(budget)
-    row = _bytes_a_row(table, request, budget)
-    row += text_bytes(table, request, budget)  # a part's labels are written out row by row
+    row, labels = _bytes_a_row(table, request, budget), text_bytes(table, request, budget)
+    row += labels  # those of a part are written out row by row
     if budget.memory is not None and asks_sql(table.engine) and table.engine.capabilities.remote:
         names = [name for name in table.columns if name not in request.dropped]
-        row = max(row, TEXT_COPIES * int(sum(table.engine.text_bytes(names).values())))
+        moved = TEXT_COPIES * int(sum(table.engine.text_bytes(names).values()))
+        row = row + moved if labels else max(row, moved)
     return min(PART_ROWS, max(1000, memory // row))
 
 
