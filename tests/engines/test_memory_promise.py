@@ -1341,3 +1341,24 @@ def test_a_file_made_of_rows_of_a_database_is_read_back_within_the_limit(
         assert engine.source.memory == 300 << 20
         engine.close()
         staged.discard()
+
+
+@pytest.mark.postgres
+def test_a_release_with_long_labels_is_counted_in_the_database(
+    postgres: Any, postgres_schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its combinations do not fit, though those of so many rows of short cells would."""
+    monkeypatch.chdir(tmp_path)  # where its certificate goes
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    with postgres.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE {postgres_schema}.people AS SELECT n * 7919 % 72 AS age, "
+            "n * 104729 % 900 AS zip, repeat(md5((n * 31 % 50)::text), 32) AS text "
+            "FROM generate_series(1, 3000) AS n"
+        )
+    place, limit = f"{postgres.url}#{postgres_schema}.", sf.Budget(memory=8 << 20)
+    asked: dict[str, Any] = {"k": 5, "qi": ["age", "zip", "text"], "rows_are_people": True}
+    with sf.table(place + "people", budget=limit) as opened:
+        made = sf.anonymize(opened, **asked, output=place + "release", budget=limit)
+    assert made.verified
+    assert made.k >= 5
