@@ -338,7 +338,7 @@ def test_there_are_no_more_combinations_than_values_allow(monkeypatch: pytest.Mo
     codes = np.random.default_rng(3).permutation(400_000) % 40_000
     table = sf.table(pa.table({"a": codes % 200, "b": codes // 200}), engine="duckdb")
     request = Request.of({"qi": ["a", "b"], "k": 5}).opened(table)
-    assert solving._combinations(table, ["a", "b"], 0, Budget()) > 100_000
+    assert solving.combinations(table, ["a", "b"], 0, Budget()) > 100_000
     row = solving._bytes_a_row(table, request, Budget())
     monkeypatch.setattr(solving, "ENOUGH_BYTES", 100_000 * row)
     assert solving.parts_for(table, request, Budget()) is None

@@ -30,6 +30,7 @@ from sfumato.anonymization import in_parts
 from sfumato.anonymization.methods.annealing import _parts
 from sfumato.anonymization.methods.moves import Search
 from sfumato.anonymization.methods.pricing import entries_that_fit
+from sfumato.anonymization.parting import Whole, plan_parts
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import allowed_blocks
 from sfumato.anonymization.request import Request
@@ -1229,6 +1230,103 @@ def test_violations_are_the_same_where_memory_is_scarce(tmp_path: Path) -> None:
     assert set(plain.minimal) == set(scarce.minimal)
 
 
+def few_texts(path: Path, rows: int, columns: int, many: int, length: int) -> pa.Table:
+    """A table of few texts, of ages and of areas: nearly all combinations are different."""
+    random = np.random.default_rng(3)
+    table: dict[str, Any] = {
+        "age": random.integers(18, 90, rows),
+        "zip": random.integers(0, 900, rows),
+    }
+    for at in range(columns):
+        cells = random.integers(97, 123, (many, length), dtype=np.uint8)
+        texts = pa.array([bytes(cell).decode() for cell in cells])
+        which = pa.array(random.integers(0, many, rows), pa.int32())
+        table[f"text{at}"] = pa.DictionaryArray.from_arrays(which, texts)
+    pq.write_table(pa.table(table), path, row_group_size=100_000)
+    return pa.table(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "more"),
+    [((60_000, 1, 500, 2_000), ["--parts", "4"]), ((150_000, 10, 50, 60), [])],
+    ids=["long", "many"],
+)
+def test_nor_where_few_texts_make_many_labels(
+    tmp_path: Path, shape: tuple[int, int, int, int], more: list[str]
+) -> None:
+    rows = few_texts(tmp_path / "people.parquet", *shape)
+    names = ",".join(rows.column_names if more else rows.column_names[2:])
+    asked = ["anonymize", "TABLE", "-k", "5", "--qi", names, "--rows-are-people", *more]
+    code, grown, told = growth(tmp_path, [*asked, "-o", "release.parquet"], 384)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 384
+
+
+def test_labels_of_few_texts_are_counted_by_combinations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    rows = few_texts(tmp_path / "people.parquet", 3_000, 1, 50, 1_000)
+    asked: dict[str, Any] = {"k": 5, "rows_are_people": True, "budget": sf.Budget(memory=8 << 20)}
+    for engine in ("memory", "duckdb"):
+        opened = sf.table(rows, engine=engine)
+        made = sf.anonymize(opened, qi=["age", "zip", "text0"], **asked)
+        assert made.details["in_parts"]["parts"] > 1
+        whole = sf.anonymize(opened, qi=["text0"], **asked)  # as many combinations as texts
+        assert "in_parts" not in whole.details
+
+
+def test_cuts_list_fewer_values_where_these_would_not_fit(tmp_path: Path) -> None:
+    """Each of them stands beside all rows."""
+    rows = few_texts(tmp_path / "people.parquet", 6_000, 1, 300, 20)
+    budget = sf.Budget(memory=384 << 20)
+    request = Request.of({"qi": ["age", "text0"], "k": 5}).opened(sf.table(rows))
+    with sf.table(rows, engine="duckdb", budget=budget) as opened:
+        whole, most = Whole.of(opened, request, budget), opened.engine.connection.most_cuts()  # type: ignore[attr-defined]
+        for listed in (None, most):
+            sample = opened.sample(6_000, request.qi_columns, 0)
+            parting = plan_parts(sample, whole, request, 32, listed=listed)
+            assert parting.parts == 32
+            values = sum(len(cut.values) for cut in parting.cuts)
+            assert (values <= most) == (listed is not None)
+    assert sf.table(rows, engine="duckdb").engine.connection.most_cuts() is None  # type: ignore[attr-defined]
+
+
+def test_a_cell_that_could_not_be_moved_is_refused_before_rows_come(tmp_path: Path) -> None:
+    cells = pa.array([*(f"note {at}" for at in range(2_000)), "x" * (9 << 20)])
+    rows = pa.table({"age": np.arange(2_001) % 50, "note": cells})
+    pq.write_table(rows, tmp_path / "people.parquet")
+    told = "a cell of `note` is 9 MiB long, which takes more than the 256 MiB allowed"
+    asked: dict[str, Any] = {"rows_are_people": True}
+    for memory in (256, 512):
+        budget = sf.Budget(memory=memory << 20)
+        with sf.table(tmp_path / "people.parquet", engine="duckdb", budget=budget) as opened:
+            if memory == 512:
+                assert sf.mask(opened, beta=0.5, **asked, budget=budget).verified
+                continue
+            with pytest.raises(EngineError, match=told) as caught:
+                sf.anonymize(opened, qi=["age"], k=2, **asked, budget=budget)
+            assert "xxx" not in str(caught.value)
+            with pytest.raises(EngineError, match=told):
+                sf.mask(opened, beta=0.5, **asked, budget=budget)
+            with pytest.raises(EngineError, match=told):
+                sf.scan(opened, budget=budget)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["scan", "key", "mask"])
+def test_nor_with_few_very_long_cells(tmp_path: Path, verb: str) -> None:
+    short = [f"note {at % 1000}" for at in range(200_000)]
+    short[7::50_000] = ["x" * (7 << 20)] * 4
+    age = np.random.default_rng(3).integers(18, 90, 200_000)
+    rows = pa.table({"age": age, "zip": np.arange(200_000) // 3, "note": short})
+    pq.write_table(rows, tmp_path / "people.parquet", row_group_size=50_000)
+    code, grown, told = growth(tmp_path, VERBS[verb], 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
 @pytest.mark.postgres
 def test_a_file_made_of_rows_of_a_database_is_read_back_within_the_limit(
     postgres: Any, postgres_schema: str, tmp_path: Path
@@ -1243,3 +1341,24 @@ def test_a_file_made_of_rows_of_a_database_is_read_back_within_the_limit(
         assert engine.source.memory == 300 << 20
         engine.close()
         staged.discard()
+
+
+@pytest.mark.postgres
+def test_a_release_with_long_labels_is_counted_in_the_database(
+    postgres: Any, postgres_schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its combinations do not fit, though those of so many rows of short cells would."""
+    monkeypatch.chdir(tmp_path)  # where its certificate goes
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    with postgres.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE {postgres_schema}.people AS SELECT n * 7919 % 72 AS age, "
+            "n * 104729 % 900 AS zip, repeat(md5((n * 31 % 50)::text), 32) AS text "
+            "FROM generate_series(1, 3000) AS n"
+        )
+    place, limit = f"{postgres.url}#{postgres_schema}.", sf.Budget(memory=8 << 20)
+    asked: dict[str, Any] = {"k": 5, "qi": ["age", "zip", "text"], "rows_are_people": True}
+    with sf.table(place + "people", budget=limit) as opened:
+        made = sf.anonymize(opened, **asked, output=place + "release", budget=limit)
+    assert made.verified
+    assert made.k >= 5

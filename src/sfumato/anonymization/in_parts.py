@@ -55,8 +55,9 @@ from sfumato.anonymization.releasing import (
 )
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.verb import (
+    FEW_VALUES,
     components,
-    long_texts,
+    listed_texts,
     released,
     rows_and_people,
     solve,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PartSolver",
+    "combinations",
     "moved",
     "parts_for",
     "planned_in_parts",
@@ -146,8 +148,8 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
         return number * row <= memory and budget.holds(number * row)
 
     # values of columns are not counted elsewhere for this: rows would be moved in any case
-    combinations = _about(asked, request.seed, budget, lambda n: able.remote or fits(n))
-    if fits(combinations) and (combinations <= WORTH_JOINING * rows or not able.remote):
+    number = _about(asked, request.seed, budget, lambda n: able.remote or fits(n))
+    if fits(number) and (number <= WORTH_JOINING * rows or not able.remote):
         return None
     if not able.remote:
         _refuse_too_little(table, budget)
@@ -221,7 +223,11 @@ def _refuse_long_labels(table: Table, request: Request, budget: Budget) -> None:
     """
     if budget.memory is None or request.method != "lattice":
         return
-    texts = long_texts(table, request, budget)
+    texts = {
+        name: (values, letters)
+        for name, (values, letters) in listed_texts(table, request, budget).items()
+        if values > FEW_VALUES
+    }
     others = [name for name in request.qi_columns if name not in texts]
     for name, (values, letters) in texts.items():
         listed = min(values, _listed(table, name, others, request.seed, budget))
@@ -246,7 +252,7 @@ def _listed(table: Table, name: str, others: Sequence[str], seed: int, budget: B
     sizes = np.bincount(ids, minlength=number)
     within = sample.arrays[-1][ids == sizes.argmax()]
     if len(within) < _TELLING:
-        return int(table.rows // max(_combinations(table, others, seed, budget), 1))
+        return int(table.rows // max(combinations(table, others, seed, budget), 1))
     known = np.bincount(within)
     more = len(within) * (table.rows / sample.rows - 1)
     return int(np.count_nonzero(known) + more * np.count_nonzero(known == 1) / len(within))
@@ -271,11 +277,12 @@ def _workers(budget: Budget) -> int:
 def _most_rows(table: Table, request: Request, budget: Budget) -> int:
     """Rows that a worker can hold; most of the memory is for what brings and writes them."""
     memory = (budget.memory or ENOUGH_BYTES) // 4 // _workers(budget)
-    row = _bytes_a_row(table, request, budget)
-    row += text_bytes(table, request, budget)  # a part's labels are written out row by row
+    row, labels = _bytes_a_row(table, request, budget), text_bytes(table, request, budget)
+    row += labels  # those of a part are written out row by row
     if budget.memory is not None and asks_sql(table.engine) and table.engine.capabilities.remote:
         names = [name for name in table.columns if name not in request.dropped]
-        row = max(row, TEXT_COPIES * int(sum(table.engine.text_bytes(names).values())))
+        moved = TEXT_COPIES * int(sum(table.engine.text_bytes(names).values()))
+        row = row + moved if labels else max(row, moved)
     return min(PART_ROWS, max(1000, memory // row))
 
 
@@ -333,13 +340,13 @@ def _about(
     fits: Callable[[int], bool],
 ) -> int:
     """About how many combinations tables have; if so many do not fit, no more than values allow."""
-    about = [_combinations(one, names, seed, budget) for one, names in asked]
+    about = [combinations(one, names, seed, budget) for one, names in asked]
     if not fits(sum(about)):
         about = list(map(min, about, (_at_most(one, names, budget) for one, names in asked)))
     return sum(about)
 
 
-def _combinations(table: Table, columns: Sequence[str], seed: int, budget: Budget) -> int:
+def combinations(table: Table, columns: Sequence[str], seed: int, budget: Budget) -> int:
     """About how many combinations there are, from a sample.
 
     The share of a sample's rows that are alone in it is the chance that the next row shows a
@@ -445,7 +452,8 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     most = min(SAMPLE_ROWS, _most_rows(table, request, budget))
     drawn = database(table).fitting(most, request.qi_columns, budget)
     sample, least = _sampled(table, request, whole, drawn)
-    parting = plan_parts(sample, whole, request, parts, least)
+    listed = database(table).connection.most_cuts()
+    parting = plan_parts(sample, whole, request, parts, least, listed)
     _refuse_large_parts(table, request, sample, parting, budget)
     crowd, folder, others, people = None, None, None, None
     if request.population is not None and table.engine.capabilities.runs_work:

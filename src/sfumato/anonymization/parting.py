@@ -391,7 +391,12 @@ class _Axis:
 
 
 def plan_parts(
-    sample: pa.Table, whole: Whole, request: Request, parts: int, least: int = 1
+    sample: pa.Table,
+    whole: Whole,
+    request: Request,
+    parts: int,
+    least: int = 1,
+    listed: int | None = None,
 ) -> Parting:
     """Cuts that make about so many parts of about the same size, from a sample of rows.
 
@@ -399,14 +404,18 @@ def plan_parts(
     ----------
     least
         Sampled rows that a part must have.
+    listed
+        Values that all cuts may list together.
     """
-    axes = [axis for name in request.qi_columns if (axis := _axis(sample, whole, request, name))]
+    most = MOST_MEMBERS if listed is None else min(MOST_MEMBERS, max(1, listed // parts))
+    named = request.qi_columns
+    axes = [axis for name in named if (axis := _axis(sample, whole, request, name, most))]
     cuts: list[Cut] = []
     number = 0
 
     def grow(rows: Array, wanted: int) -> int:
         nonlocal number
-        found = _best_cut(axes, rows, wanted, least) if wanted > 1 else None
+        found = _best_cut(axes, rows, wanted, least, most) if wanted > 1 else None
         if found is None:
             number += 1
             return -number
@@ -429,8 +438,11 @@ def plan_parts(
     return Parting(tuple(cuts), number)
 
 
-def _axis(sample: pa.Table, whole: Whole, request: Request, name: str) -> _Axis | None:
-    """A quasi-identifier as sampled rows lie on it; None where it cannot be cut."""
+def _axis(sample: pa.Table, whole: Whole, request: Request, name: str, most: int) -> _Axis | None:
+    """A quasi-identifier as sampled rows lie on it; None where it cannot be cut.
+
+    A cut lists so many values at most.
+    """
     own = codes_of_table(sample.select([name]))
     values, codes = own.values[0], own.arrays[0].astype(np.int64)
     uncut = (pa.null(), pa.binary(), pa.large_binary())
@@ -441,7 +453,7 @@ def _axis(sample: pa.Table, whole: Whole, request: Request, name: str) -> _Axis 
     shape = whole.shapes.get(name)
     if isinstance(shape, EncodedHierarchy):
         return _tree_axis(name, shape, codes_among(values, shape.values)[codes], priority)
-    many = len(values) > 2 * MOST_MEMBERS  # lists would cut off few of the rows
+    many = len(values) > 2 * most  # lists would cut off few of the rows
     if isinstance(shape, Ranges) or name in whole.open or many:
         line = np.arange(len(values)) / (len(values) - 1)
         if isinstance(shape, Ranges) and len(shape.points):  # none if no number is finite
@@ -453,10 +465,9 @@ def _axis(sample: pa.Table, whole: Whole, request: Request, name: str) -> _Axis 
     common = np.argsort(-np.bincount(codes, minlength=len(values)), kind="stable")
     position = np.empty(len(values), np.int64)
     position[common] = np.arange(len(values))
-    most = min(len(values), MOST_MEMBERS + 1)
     line = np.arange(len(values)) / (len(values) - 1)
     ordered = values.take(indices(common))
-    edges = np.arange(1, most)
+    edges = np.arange(1, min(len(values), most + 1))
     return _Axis(name, position[codes], line, edges, ordered, True, priority)
 
 
@@ -472,7 +483,7 @@ def _tree_axis(name: str, shape: EncodedHierarchy, codes: Array, priority: float
 
 
 def _best_cut(
-    axes: Sequence[_Axis], rows: Array, wanted: int, least: int
+    axes: Sequence[_Axis], rows: Array, wanted: int, least: int, most: int
 ) -> tuple[_Axis, int, int] | None:
     """The axis with the largest spread that can be cut, where rows begin on it, and the cut."""
     scored = []
@@ -486,7 +497,7 @@ def _best_cut(
         axis = axes[-at]
         edges = axis.edges[(axis.edges > low) & (axis.edges <= high)]
         if axis.listed:
-            edges = edges[edges - low <= MOST_MEMBERS]
+            edges = edges[edges - low <= most]
         if not len(edges):
             continue
         below = np.searchsorted(np.sort(axis.position[rows]), edges)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -44,7 +45,7 @@ from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import Budget, within_budget
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, asks_sql
+from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, Engine, asks_sql
 from sfumato.errors import PromiseError, spell
 from sfumato.fields import declares
 from sfumato.files import names_same
@@ -63,7 +64,7 @@ __all__ = [
     "anonymize",
     "components",
     "earlier_releases",
-    "long_texts",
+    "listed_texts",
     "released",
     "rows_and_people",
     "solve",
@@ -75,7 +76,7 @@ __all__ = [
 SOLVED_CELL_BYTES = 56
 """What a cell takes in memory until a release is written and verified, measured."""
 FEW_VALUES = 1_000
-"""Values of a text up to which classes show few different sets of them."""
+"""Values of a text up to which labels that list them are counted by combinations."""
 
 
 @declares(RequestFields)
@@ -199,16 +200,40 @@ def rows_and_people(opened: Table, request: Request) -> int:
 def text_bytes(opened: Table, request: Request, budget: Budget) -> int:
     """What the texts of a row take under a limit, besides its cells: values and their labels.
 
-    A class shows as many values as it has rows, at most. Few values make few labels.
+    A class shows as many values as it has rows, at most. Of few values it shows as many as it has
+    combinations, and the short ones are among what cells take.
     """
-    rows, held = max(opened.rows, 1), 0.0
-    for values, letters in long_texts(opened, request, budget).values():
-        held += VALUE_BYTES * values / rows + TEXT_COPIES * (letters + len(", "))
+    rows, held, few = max(opened.rows, 1), 0.0, 0.0
+    for values, letters in listed_texts(opened, request, budget).values():
+        labels = TEXT_COPIES * (letters + len(", "))
+        if values > FEW_VALUES:
+            held += VALUE_BYTES * values / rows + labels
+        elif request.chosen.blurs and not request.infers_trees:
+            few += max(0.0, labels - SOLVED_CELL_BYTES)
+    if few:
+        held += few * _differing(opened, request.qi_columns, request.seed, budget)
     return int(held)
 
 
-def long_texts(opened: Table, request: Request, budget: Budget) -> dict[str, tuple[int, float]]:
-    """Texts that are listed in cells and have many values, under a limit: how many, how long."""
+def _differing(opened: Table, columns: tuple[str, ...], seed: int, budget: Budget) -> float:
+    """About how many combinations of columns there are for a row."""
+    known = _shares.setdefault(opened.engine, {})
+    if columns not in known:
+        from sfumato.anonymization.in_parts import combinations
+
+        if opened.engine.capabilities.coded:
+            number = opened.class_sizes(columns, budget=budget).classes
+        else:
+            number = combinations(opened, columns, seed, budget)
+        known[columns] = min(1.0, number / max(opened.rows, 1))
+    return known[columns]
+
+
+_shares: WeakKeyDictionary[Engine, dict[tuple[str, ...], float]] = WeakKeyDictionary()
+
+
+def listed_texts(opened: Table, request: Request, budget: Budget) -> dict[str, tuple[int, float]]:
+    """Texts that are listed in cells, under a limit: how many values they have, and how long."""
     engine, found = opened.engine, {}
     if budget.memory is None or not (engine.capabilities.coded or asks_sql(engine)):
         return {}
@@ -216,12 +241,12 @@ def long_texts(opened: Table, request: Request, budget: Budget) -> dict[str, tup
         if opened.column(name).kind != "text" or name in request.trees:
             continue
         values = opened.class_sizes([name], budget=budget).classes
-        if values <= FEW_VALUES:
-            continue
-        if asks_sql(engine):
+        if not asks_sql(engine):
+            letters = opened.values(name).values[0].nbytes / max(values, 1)
+        elif values > FEW_VALUES:
             letters = engine.value_bytes([name])[name]
         else:
-            letters = opened.values(name).values[0].nbytes / values
+            letters = engine.text_bytes([name])[name]
         found[name] = values, letters
     return found
 

@@ -137,6 +137,10 @@ class Connection(ABC):
         """Refuse rows of more columns than could be moved, or looked up and written."""
         return
 
+    def most_cuts(self) -> int | None:
+        """How many values may stand beside every row that is cut at them; None for any number."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Release connections and temporary files."""

@@ -200,6 +200,12 @@ class DuckDB(Connection):
                 f"({spell('exclude', 'a,b')}).",
             )
 
+    def most_cuts(self) -> int | None:
+        """Each of the values is a column of the statement; half of the limit is for these."""
+        if self.memory is None:
+            return None
+        return self._limit(self.memory, writing=True) // 2 // _COLUMN
+
     def give_back(self) -> None:
         """Let the system have what DuckDB keeps for later, up to half of its limit.
 

@@ -89,6 +89,8 @@ _FEWEST = 2048
 """Rows of a batch at least, however long they are: DuckDB moves as many at a time."""
 _DECIMAL = 16.0
 """Bytes of a decimal, which is numbered as texts are."""
+_LONGEST = 32
+"""A cell may be as long as this part of a limit."""
 _FEW = 0.25
 """Share of rows up to which a sample is sorted without the others."""
 _LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
@@ -132,6 +134,7 @@ class SQLEngine:
         self._sizes: dict[frozenset[str], ClassSizes] = {}
         self._identity: str | None = None
         self._lengths: dict[str, float] = {}
+        self._longest: dict[str, int] = {}
         self._long_values: dict[str, float] = {}
         self._values: dict[str, Codes] = {}
         self._widths: dict[str, float] = {}
@@ -219,12 +222,33 @@ class SQLEngine:
         if asked:
             rows = self.connection.rows()
             cells = (exp.cast(rows.cell(name), "text") for name in asked)
-            lengths = (exp.Sum(this=rows.dialect.length(cell)) for cell in cells)
-            sums = [sql.named(exp.cast(s, "bigint"), f"n{at}") for at, s in enumerate(lengths)]
-            (found,) = self._figures(self._select("SELECT SUMS FROM ORIGIN", SUMS=sums))
-            number = max(self.row_count(), 1)
-            self._lengths.update((n, size / number) for n, size in zip(asked, found, strict=True))
+            lengths = [rows.dialect.length(cell) for cell in cells]
+            sums = [of(this=one.copy()) for of in (exp.Sum, exp.Max) for one in lengths]
+            told = [sql.named(exp.cast(s, "bigint"), f"n{at}") for at, s in enumerate(sums)]
+            (found,) = self._figures(self._select("SELECT SUMS FROM ORIGIN", SUMS=told))
+            number, many = max(self.row_count(), 1), len(asked)
+            self._lengths |= {n: size / number for n, size in zip(asked, found[:many], strict=True)}
+            self._longest |= dict(zip(asked, found[many:], strict=True))
         return decimals | {name: self._lengths[name] for name in texts}
+
+    def check_cells(self, columns: Sequence[str]) -> None:
+        """Refuse a cell that could not be moved within the memory: it is held several times.
+
+        Lines of text files are refused as they are read.
+        """
+        source = self.source
+        if source is None or source.memory is None or isinstance(source, KeepsText):
+            return
+        self.text_bytes(columns)
+        for name in (name for name in columns if name in self._longest):
+            if self._longest[name] > source.memory // _LONGEST:
+                raise EngineMemoryError(
+                    f"a cell of `{name}` is {self._longest[name] >> 20:,} MiB long, which takes "
+                    f"more than the {source.memory >> 20:,} MiB allowed until it is written",
+                    where=self.name,
+                    remedy=f"Leave the column out ({spell('exclude', name)}), or allow more memory "
+                    f"(e.g. {spell('memory', '4GB')}).",
+                )
 
     def value_bytes(self, columns: Sequence[str]) -> dict[str, float]:
         """The same of a value, if that is longer than a cell: rare texts may be the long ones.
@@ -1184,7 +1208,7 @@ class _MadeInParts(_Made):
             sent = tuple(columns_named(engine.schema(), names))
             recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields))
             solved = self._solved(parting.tables(near), recoder)
-            yield None, (batch for table in solved for batch in table.to_batches())
+            yield None, _batches_of(solved)
             return
         with engine._cutting(parting, self.budget) as (session, thresholds):
             sent = tuple(
@@ -1205,7 +1229,7 @@ class _MadeInParts(_Made):
                 return
             with engine._dealt(session, statement, sent, parting.parts, self.budget) as tables:
                 solved = self._solved(tables, recoder)
-                yield session, (batch for table in solved for batch in table.to_batches())
+                yield session, _batches_of(solved)
 
     def _solved(
         self, parts: Iterator[tuple[int, pa.Table]], recoder: Recoder
@@ -1216,6 +1240,9 @@ class _MadeInParts(_Made):
             if self.budget is not None:
                 self.budget.progress("solving parts", len(reports) / number)
             yield made
+            del made  # the next part is on its way
+            if self.budget is not None and self.budget.memory is not None:
+                give_back()
 
     def _in_order(self) -> Generator[pa.RecordBatch]:
         """Parts are solved and laid aside one after the other, then read in the order of rows."""
@@ -1238,8 +1265,7 @@ class _MadeInParts(_Made):
             recoder = Recoder(parted.work, sent, parted.reads, given)
             for made in self._solved(dealt.tables(), recoder):
                 aside.add(made)
-                del made  # the next part is on its way
-                give_back()
+                del made
             done = 0
             for batch in self._kept_cells(parted.written, aside.row_bytes):
                 cells = aside.before(done + batch.num_rows)
@@ -1257,6 +1283,16 @@ class _MadeInParts(_Made):
                     give_back()
         finally:
             folder.close()
+
+
+def _batches_of(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The rows of tables, of which none is held while the next one is made."""
+    for table in tables:
+        batches = table.to_batches()
+        del table
+        batches.reverse()
+        while batches:
+            yield batches.pop()
 
 
 def _shown(

@@ -373,11 +373,14 @@ class Anonymity(CountsPersons):
         able = table.engine.capabilities
         if not able.coded and able.replayable and not self.wildcards and self.owners is None:
             each = CLASS_BYTES * (len(names) + len(self.sensitive) + 1)
-            if able.ordered and asks_sql(table.engine):  # texts count by their length
-                each = max(each, table.engine.combination_bytes((*names, *self.sensitive)))
             memory = (budget and budget.memory) or ENOUGH_BYTES
             # Here they are dealt to their parts on disk, and more parts cost nothing.
-            parts = -(-table.rows * each * (8 if able.ordered else 4) // memory)
+            copies = 8 if able.ordered else 4
+            few = budget is not None and budget.memory is not None
+            few &= table.rows * each * copies <= memory
+            if asks_sql(table.engine) and (able.ordered or few):  # texts count by their length
+                each = max(each, table.engine.combination_bytes((*names, *self.sensitive)))
+            parts = -(-table.rows * each * copies // memory)
             if parts > 1:
                 return self._measure_parts(table, names, parts, budget)
         who = () if self.person is None or self.owners is not None else (self.person,)

@@ -544,15 +544,17 @@ def roomy(opened: Table, size: float, budget: Budget) -> Table:
 
 
 def refuse_too_wide(opened: Table, *, writing: bool, lookups: int = 1) -> None:
-    """Refuse rows with more columns than could be moved within the memory, before work starts.
+    """Refuse rows that could not be moved within the memory, before work starts.
 
-    In a release new cells may be looked up by several sets of columns.
+    They have too many columns, or a cell that is too long. In a release new cells may be looked up
+    by several sets of columns.
     """
     from sfumato.engines.protocol import asks_sql
 
     if asks_sql(opened.engine):
         columns = len(opened.columns)
         opened.engine.connection.check_width(columns, writing=writing, lookups=lookups)
+        opened.engine.check_cells(opened.columns)
 
 
 def check_engine(engine: str) -> None:
