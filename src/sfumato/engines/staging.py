@@ -134,6 +134,15 @@ class Staged:
             self.target.publish(force=force)
             self.settled()
 
+    def appeared(self) -> bool:
+        """Whether a file has its final name, also where whoever gave it was interrupted then."""
+        target = self.target
+        if not isinstance(target, FileTarget):
+            return False
+        with suppress(OSError):
+            return os.path.samefile(target.path, self.destination)
+        return not os.path.lexists(target.path)
+
     def discard(self) -> None:
         """Leave nothing behind; safe to call more than once, and after `commit`."""
         if self.beside is not None:
