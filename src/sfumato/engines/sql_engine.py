@@ -960,11 +960,10 @@ class SQLEngine:
             folder.close()
             raise
 
-    def _as_values(
-        self, aside: Staged, made: Recoding | Parted, budget: Budget | None
-    ) -> Staged:
+    def _as_values(self, aside: Staged, made: Recoding | Parted, budget: Budget | None) -> Staged:
         """What counts of rows that were laid aside, with values in place of a text file's cells."""
-        assert isinstance(self.source, KeepsText) and isinstance(made, Parted)
+        assert isinstance(self.source, KeepsText)
+        assert isinstance(made, Parted)
         readers, counted = self.source.text_form().readers, {*made.reads, *made.written}
         schema = pa.schema([f for f in output_schema(self.schema(), made) if f.name in counted])
         texts = {n: read for n, read in readers.items() if n not in made.written}

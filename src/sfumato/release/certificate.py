@@ -166,7 +166,7 @@ class Certificate:
     def beside(
         self, path: Path, *, force: bool, appeared: Callable[[], bool] = lambda: False
     ) -> Iterator[None]:
-        """Lie at a path from now on, if the release appears in the block; else what was there stays.
+        """Lie at a path from now on if the release appears in the block, or leave what was there.
 
         Of programs that publish in one folder one waits for the other, so that the certificate of
         one never lies beside the release of another.
