@@ -11,8 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -892,14 +893,16 @@ class SQLEngine:
         as_text = form is not None and bool(form.readers)
         made = _made(self, owned, budget, target is not None, as_text)
         if person is None and not (ordered and recoding.sorted):
-            with made.rows() as (session, rows):
-                if target is None:
-                    return self._as_file(rows, schema, destination, format, form, budget=budget)
-                return Staged(
-                    target,
-                    destination,
-                    lambda: target.fill(session, rows, schema, recoding.written),
-                )
+            with ExitStack() as unless_done:  # a session may be interrupted while it ends
+                with made.rows() as (session, rows):
+                    if target is None:
+                        done = self._as_file(rows, schema, destination, format, form, budget=budget)
+                    else:
+                        fill = partial(target.fill, session, rows, schema, recoding.written)
+                        done = Staged(target, destination, fill)
+                    unless_done.callback(done.discard)
+                unless_done.pop_all()
+            return done
         staged: Staged | None = None
         if target is None:
             aside = self._aside(made)
