@@ -23,7 +23,7 @@ import shlex
 import stat
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,15 @@ from sfumato.errors import (
 )
 from sfumato.wording import shown
 
+try:
+    import fcntl
+except ImportError:  # on Windows there are no locks of folders
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = [
     "INPUT_KEY",
     "LARGEST_KEY",
+    "alone_in",
     "appearing",
     "certificate_path",
     "file_fingerprint",
@@ -216,6 +222,22 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
             where=str(target),
             remedy="Check that the folder exists, may be written to, and has space.",
         ) from error
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """No other program of ours is in such a block for this folder; it waits until this one ends.
+
+    Nothing is left in the folder for that. Where the system or the disk cannot lock folders, nobody
+    waits.
+    """
+    with ExitStack() as stack:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                stack.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import chdir
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -696,3 +696,36 @@ def test_of_long_rows_fewer_make_a_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [len(batch) for batch in found] == [2_048, 2_048, 904]
     assert pa.Table.from_batches(found)["age"].to_pylist() == list(range(5_000))
     assert not list(database_types.copied_batches([], columns, 5_000, "people"))
+
+
+@pytest.mark.parametrize("parts", [None, 4])
+def test_an_interrupted_session_leaves_no_table(
+    opened: Opener,
+    execute: Execute,
+    postgres_schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+    parts: int | None,
+) -> None:
+    execute(
+        "CREATE TABLE crowd AS SELECT n % 90 AS age, n % 7 AS town FROM generate_series(1, 900) n"
+    )
+    plan = sf.anonymize(Table(opened("crowd")), qi=["age", "town"], k=5, parts=parts)
+    made = sql_engine._made
+
+    def interrupted(*given: Any) -> Any:
+        found = made(*given)
+
+        @contextmanager
+        def rows() -> Iterator[Any]:
+            with made(*given).rows() as both:
+                yield both
+            raise KeyboardInterrupt
+
+        object.__setattr__(found, "rows", rows)
+        return found
+
+    monkeypatch.setattr(sql_engine, "_made", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plan.write(f"{postgres_schema}.released")
+    there = execute(f"SELECT tablename FROM pg_tables WHERE schemaname = '{postgres_schema}'")
+    assert [name for (name,) in there] == ["crowd"]

@@ -229,7 +229,7 @@ def test_no_output_without_its_certificate(tmp_path):
     made = plan(people())
     made = replace(made, promises=(Vanishing(tmp_path),))
     with pytest.raises(EngineError, match="the file could not be written"):
-        publish(made, tmp_path / "out.csv")
+        publish(made, tmp_path / "out.csv", force=True)
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv.certificate.json"]
 
 
@@ -247,6 +247,55 @@ def test_no_certificate_without_its_output(tmp_path, monkeypatch):
     with pytest.raises(EngineError, match="the disk is gone"):
         publish(plan(people()), tmp_path / "out.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_release_that_is_not_replaced_keeps_its_certificate(tmp_path, monkeypatch):
+    output = tmp_path / "out.csv"
+    publish(plan(people()), output)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def fails(self, *, force=False):
+        raise EngineError("the disk is gone")
+
+    monkeypatch.setattr("sfumato.engines.staging.Staged.commit", fails)
+    with pytest.raises(EngineError, match="the disk is gone"):
+        publish(plan(people(50)), output, force=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@dataclass(frozen=True)
+class Overtaken(Vanishing):
+    """While it is checked somebody else publishes under the same name."""
+
+    def check(self, table, budget=None):
+        publish(plan(people(50)), self.folder / "out.csv")
+        return Finding(self.kind, True, "fine")
+
+
+def test_a_release_of_another_program_keeps_its_certificate(tmp_path):
+    made = replace(plan(people()), promises=(Overtaken(tmp_path),))
+    with pytest.raises(ParameterError, match="certificate of an earlier release"):
+        publish(made, tmp_path / "out.csv")
+    assert sfumato("verify", tmp_path / "out.csv").code == 0
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_interrupted_release_that_has_its_name_has_its_certificate(tmp_path, monkeypatch, force):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sfumato.engines.staging.synced", interrupted)
+    if force:
+        publish_in_peace(plan(people(50)), tmp_path / "out.csv", monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        publish(plan(people()), tmp_path / "out.csv", force=force)
+    assert sfumato("verify", tmp_path / "out.csv").code == 0
+
+
+def publish_in_peace(made, output, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("sfumato.engines.staging.synced", lambda path: None)
+        publish(made, output)
 
 
 def test_an_altered_certificate_is_a_failed_promise(tmp_path):

@@ -8,6 +8,7 @@ text. What other libraries say when they fail may quote cells and is not passed 
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 import sqlite3
 import warnings
@@ -125,12 +126,21 @@ def write_foreign(kind: str, rows: pa.Table, path: Path, name: str) -> None:
     except (SfumatoError, OSError):
         raise
     except Exception as error:
+        if _no_room(error):
+            raise OSError(str(error)) from None
         raise ParameterError(
             f"{foreign.title} cannot hold this table ({type(error).__name__}): a name of a column "
             "or a value is not allowed there",
             where=name,
             remedy="Write Parquet or CSV, or rename the columns.",
         ) from None
+
+
+def _no_room(error: Exception) -> bool:
+    """Whether a library says that bytes could not be written."""
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return str(error) == "Unable to write data"
 
 
 def check_room(kind: str, cells: int, memory: int | None, name: str, text: int = 0) -> None:
@@ -635,6 +645,7 @@ def _write_sqlite(rows: pa.Table, path: Path) -> None:
     )
     marks = ", ".join("?" * rows.num_columns)
     with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA journal_mode = OFF")  # a file beside it, which could be left over
         database.execute(f"CREATE TABLE release ({columns})")
         for batch in rows.to_batches():
             values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -786,7 +797,34 @@ def _read_orc(path: Path, part: str | None) -> pa.Table:
 def _write_orc(rows: pa.Table, path: Path) -> None:
     import pyarrow.orc
 
-    pyarrow.orc.write_table(rows, str(path), compression="zstd")
+    with path.open("wb") as file:
+        sink = _Patient(file)
+        pyarrow.orc.write_table(rows, sink, compression="zstd")
+    if sink.error is not None:
+        raise sink.error
+
+
+class _Patient(io.RawIOBase):
+    """A file that keeps its errors for later: ORC's writer ends the process for them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.given = file, 0
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.error is None:
+            try:
+                self.file.write(data)
+            except OSError as error:
+                self.error = error
+        self.given += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.given
 
 
 def _read_avro(path: Path, part: str | None) -> pa.Table:

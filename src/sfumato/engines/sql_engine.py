@@ -11,8 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -958,14 +959,16 @@ class SQLEngine:
         as_text = form is not None and bool(form.readers)
         made = _made(self, owned, budget, target is not None, as_text)
         if person is None and not (ordered and recoding.sorted):
-            with made.rows() as (session, rows):
-                if target is None:
-                    return self._as_file(rows, schema, destination, format, form, budget=budget)
-                return Staged(
-                    target,
-                    destination,
-                    lambda: target.fill(session, rows, schema, recoding.written),
-                )
+            with ExitStack() as unless_done:  # a session may be interrupted while it ends
+                with made.rows() as (session, rows):
+                    if target is None:
+                        done = self._as_file(rows, schema, destination, format, form, budget=budget)
+                    else:
+                        fill = partial(target.fill, session, rows, schema, recoding.written)
+                        done = Staged(target, destination, fill)
+                    unless_done.callback(done.discard)
+                unless_done.pop_all()
+            return done
         staged: Staged | None = None
         if target is None:
             aside = self._aside(made)
@@ -981,9 +984,9 @@ class SQLEngine:
             else:
                 staged = _shown(aside, target, destination, schema, sorting, budget)
             if person is not None:
-                staged.beside = aside
+                staged.beside = self._as_values(aside, owned, budget) if as_text else aside
         finally:
-            if staged is None or staged.beside is None:
+            if staged is None or staged.beside is not aside:
                 aside.discard()
         return staged
 
@@ -1012,14 +1015,33 @@ class SQLEngine:
 
     def _aside(self, made: _Made) -> Staged:
         """The rows of a release with their owners in a private file."""
+        with made.rows() as (_, rows):
+            return self._laid_aside(rows, made.schema, made.budget)
+
+    def _laid_aside(
+        self, rows: Iterator[pa.RecordBatch], schema: pa.Schema, budget: Budget | None
+    ) -> Staged:
         folder = PrivateFolder()
         try:
-            with made.rows() as (_, rows):
-                place = str(folder.path / "rows.parquet")
-                return self._as_file(rows, made.schema, place, folder=folder, budget=made.budget)
+            place = str(folder.path / "rows.parquet")
+            return self._as_file(rows, schema, place, folder=folder, budget=budget)
         except BaseException:
             folder.close()
             raise
+
+    def _as_values(self, aside: Staged, made: Recoding | Parted, budget: Budget | None) -> Staged:
+        """What counts of rows that were laid aside, with values in place of a text file's cells."""
+        assert isinstance(self.source, KeepsText)
+        assert isinstance(made, Parted)
+        readers, counted = self.source.text_form().readers, {*made.reads, *made.written}
+        schema = pa.schema([f for f in output_schema(self.schema(), made) if f.name in counted])
+        texts = {n: read for n, read in readers.items() if n not in made.written}
+
+        def values(batch: pa.RecordBatch) -> pa.RecordBatch:
+            arrays = [texts[n](batch[n]) if n in texts else batch[n] for n in schema.names]
+            return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+        return self._laid_aside(map(values, aside.engine().batches(schema.names)), schema, budget)
 
     def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
         """Make a release part by part and keep nothing of it but the reports."""

@@ -134,6 +134,15 @@ class Staged:
             self.target.publish(force=force)
             self.settled()
 
+    def appeared(self) -> bool:
+        """Whether a file has its final name, also where whoever gave it was interrupted then."""
+        target = self.target
+        if not isinstance(target, FileTarget):
+            return False
+        with suppress(OSError):
+            return os.path.samefile(target.path, self.destination)
+        return not os.path.lexists(target.path)
+
     def discard(self) -> None:
         """Leave nothing behind; safe to call more than once, and after `commit`."""
         if self.beside is not None:
@@ -177,7 +186,7 @@ class FileTarget:
         self.path = writer.release()
         self._remove = weakref.finalize(self, removed, self.path)
         self._written = WrittenFile(
-            self.path, writer.format, writer.schema, writer.destination, writer.form
+            self.path, writer.format, writer.schema, writer.destination, writer.form, writer.rows
         )
 
     def fill(self, *_: object) -> None:
@@ -367,7 +376,9 @@ class WrittenFile:
         schema: pa.Schema,
         name: str,
         form: TextForm | None = None,
+        rows: int | None = None,
     ) -> None:
+        self.rows = rows
         self.form = TextForm(format.delimiter, "utf-8", {}) if form is None else form
         self.name = name
         self.path = path
@@ -469,6 +480,8 @@ class WrittenFile:
 
     def _foreign(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         table = read_foreign(self.format.kind, self.path, None, self.name)
+        if self.rows not in (None, table.num_rows):  # some writers do not notice a full disk
+            raise self._unreadable()
         columns = []
         for name in names:
             column, declared = table.column(name), self.arrow_schema.field(name).type

@@ -200,12 +200,8 @@ def place_of(plan: Plan, name: str, schema: str | None, folder: Path, format: st
 def commit_tables(staged: Sequence[Staged], sealed: Certificate, beside: Path, force: bool) -> None:
     from sfumato.engines.postgres import commit_together
 
-    sealed.write(beside)
-    try:
+    with sealed.beside(beside, force=force):
         commit_together(staged, force=force)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def certified(

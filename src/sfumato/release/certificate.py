@@ -16,8 +16,8 @@ import datetime as dt
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from sfumato.engines.foreign import FOREIGN, check_room
 from sfumato.engines.protocol import asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
-from sfumato.files import certificate_path, unreadable, write_text
+from sfumato.files import alone_in, appearing, certificate_path, unreadable, write_text
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
 from sfumato.tables import Table
@@ -161,6 +161,40 @@ class Certificate:
     def write(self, path: Path) -> None:
         """Write the certificate in one atomic step."""
         write_text(path, self.text())
+
+    @contextmanager
+    def beside(
+        self, path: Path, *, force: bool, appeared: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
+        """Lie at a path from now on if the release appears in the block, or leave what was there.
+
+        Of programs that publish in one folder one waits for the other, so that the certificate of
+        one never lies beside the release of another.
+
+        Parameters
+        ----------
+        path
+            Where the certificate goes.
+        force
+            Whether that of an earlier release may be replaced.
+        appeared
+            Whether the release has its name although the block was interrupted.
+        """
+        with alone_in(path.parent):
+            check_certificate_place(path, force=force)
+            earlier = path.read_bytes() if path.is_file() else None
+            self.write(path)
+            try:
+                yield
+            except BaseException:
+                if appeared():
+                    raise
+                if earlier is None:
+                    path.unlink(missing_ok=True)
+                else:
+                    with appearing(path) as unfinished:
+                        unfinished.write_bytes(earlier)
+                raise
 
     @classmethod
     def read(cls, path: Path) -> Certificate:

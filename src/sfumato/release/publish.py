@@ -353,12 +353,8 @@ def publish(
         sealed = Certificate.of(**named, **_record(release, written, target))
         if sign is not None:
             sealed = sealed.signed_with(sign)
-        sealed.write(beside)
-        try:
+        with sealed.beside(beside, force=force, appeared=staged.appeared):
             staged.commit(force=force)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
     return replace(release, certificate=sealed, table=None)  # it now lies where it was written
 
 
