@@ -20,7 +20,7 @@ from sfumato.privacy import model_from_dict
 from sfumato.release.beside import pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
-from sfumato.release.verify import verify
+from sfumato.release.verify import of_input, verify
 from sfumato.tables import Table
 from sfumato.wording import at_most, counted, phrase, shown
 
@@ -397,7 +397,7 @@ def certified_release(
         details["dropped"] = tuple(name for name in actions if actions[name] == "left out")
     return Release(
         **known,
-        findings=checked.findings,
+        findings=(*checked.findings, *(of_input(body, original) if same else ())),
         verified=True,
         output=shown(output),
         destination=os.fspath(output),
