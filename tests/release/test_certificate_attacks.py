@@ -542,7 +542,8 @@ def test_what_a_certificate_says_of_its_input_is_looked_up_there(
     assert [one.check for one in found.findings if not one.holds] == ["figures"]
     page = tmp_path / "page.html"
     assert sfumato("report", source, "--released", out, "-o", page).code == 0
-    assert "does not show: " in page.read_text()
+    assert "does not fit the table it was made of: " in page.read_text()
+    assert "of 29" not in page.read_text()  # 24 rows, and 5 that were never there
     assert "keeps its promises" not in page.read_text()
 
 

@@ -401,7 +401,7 @@ class _Replay:
         return found
 
     def _figures(self, body: Mapping[str, Any], findings: Sequence[Finding]) -> list[Finding]:
-        """That the certificate says of the table what it does not show, if it does."""
+        """That the certificate does not fit the table, if it does not."""
         table, sets = self._opened, body.get("qi", ())
         about = [promise for promise in self.promises if isinstance(promise, Anonymity)]
         asked = [*_asked_numbers(body["asked"], self.promises)]
@@ -423,7 +423,7 @@ class _Replay:
         differ = [*dict.fromkeys(differ)]
         if not differ:
             return []
-        said = f"the certificate says of the table what it does not show: {', '.join(differ)}"
+        said = f"the certificate does not fit the table: {', '.join(differ)}"
         return [Finding("figures", False, said, {"differ": differ}, remedy=AGAIN)]
 
 
@@ -651,7 +651,7 @@ def _same_input(recorded: str | None, given: Table) -> Finding:
 
 
 def of_input(body: Mapping[str, Any], given: Table) -> list[Finding]:
-    """That the certificate says of the table it was made of what that does not show, if it does."""
+    """That the certificate does not fit the table it was made of, if it does not."""
     named = body["input"]["columns"]
     told = {
         "rows left out": body["rows"] + body["suppressed_rows"] == given.rows,
@@ -659,7 +659,7 @@ def of_input(body: Mapping[str, Any], given: Table) -> list[Finding]:
         "what happened to columns": {*given.columns} <= {*body["column_actions"]},
     }
     differ = [name for name, same in told.items() if not same]
-    said = f"the certificate says of its input what that does not show: {', '.join(differ)}"
+    said = f"the certificate does not fit the table it was made of: {', '.join(differ)}"
     return [Finding("figures", False, said, {"differ": differ}, remedy=AGAIN)] if differ else []
 
 

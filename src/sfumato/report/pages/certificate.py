@@ -387,6 +387,8 @@ def certified_release(
     known = {name: body[name] for name in own if name in body}
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
     known["column_actions"] = actions = actions_of(body)
+    if same:  # counted, whatever the certificate says
+        known["suppressed_rows"] = max(original.rows - body["rows"], 0)
     details: dict[str, Any] = {}
     if unnamed(body) is not None:
         known["k"] = None  # the certificate counts rows
