@@ -170,6 +170,19 @@ def test_who_is_alone_beside_a_promise_is_said_once() -> None:
     assert "`job` and `ill`" in said
 
 
+def test_what_can_be_inferred_is_no_wall_of_words() -> None:
+    """Of three columns that give themselves away in several ways, the worst is told first."""
+    rows = {
+        "age": [*range(100)],
+        **{f"ill_{n}": [0] * 40 + [1] * 45 + [*range(2, 17)] for n in "abc"},
+    }
+    made = sf.anonymize(pa.table(rows), k=10, qi=["age"], sensitive=["ill_a", "ill_b", "ill_c"])
+    (light,) = (one for one in page_of(made).lights if "inferred" in one.question)
+    assert light.answer.startswith("`ill_a` is the worst of 3 columns. ")
+    assert light.answer.endswith(" The other 2 are below.")
+    assert any("`ill_c`" in one for one in light.more)
+
+
 def test_an_empty_table_has_a_page() -> None:
     nobody = people(rows=20, rare=False).slice(0, 0)
     text = page_html(table_page(findings_of(nobody, qi=QI)))

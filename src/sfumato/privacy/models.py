@@ -187,7 +187,7 @@ class PromiseFields(ModelFields, total=False):
     sensitive: Annotated[
         Columns,
         Field(
-            "Columns nobody must be able to infer; l, t, p and alpha are about them.",
+            "Columns nobody must be able to infer; l, t, p, alpha and likeness are about them.",
             COLUMNS,
             "--sensitive",
             "A,B,…",
