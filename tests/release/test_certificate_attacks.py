@@ -522,6 +522,18 @@ def test_what_was_asked_means_what_is_promised(
     assert not found.holds
 
 
+def test_a_page_speaks_of_persons_only_where_they_were_promised(tmp_path: Path) -> None:
+    source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
+    VERBS["mondrian"](source, out)
+    forged(out, lambda body: body["asked"].update(person="name"))
+    page = tmp_path / "page.html"
+    assert sfumato("report", source, "--released", out, "-o", page).code == 0
+    text = page.read_text()
+    assert "person that was asked" in text
+    assert "rows look alike: " in text
+    assert "persons" not in text
+
+
 @pytest.mark.parametrize(("field", "value"), [("suppressed_rows", 5), ("column_actions", "name")])
 def test_what_a_certificate_says_of_its_input_is_looked_up_there(
     field: str, value: Any, tmp_path: Path

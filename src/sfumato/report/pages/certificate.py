@@ -389,6 +389,9 @@ def certified_release(
     known["column_actions"] = actions = actions_of(body)
     if same:  # counted, whatever the certificate says
         known["suppressed_rows"] = max(original.rows - body["rows"], 0)
+    anonymous = [one for one in body["promises"] if one["kind"] == "anonymity"]
+    if anonymous and not any(one.get("person") for one in anonymous):  # rows were counted
+        known["asked"] = {name: told for name, told in body["asked"].items() if name != "person"}
     details: dict[str, Any] = {}
     if unnamed(body) is not None:
         known["k"] = None  # the certificate counts rows
