@@ -22,6 +22,7 @@ from sfumato.privacy import (
     SensitiveColumn,
     Sensitivity,
     check,
+    column_sets,
     compile_rules,
     minimum_rows,
     require_reachable,
@@ -246,3 +247,8 @@ def test_both_sides_of_a_limit_of_either_part_of_a_cut(
         assert by_entries(rules)
         none = np.zeros((2, int(rules.offsets[-1])), np.int64)
         assert sides_hold(sides, rows[there], codes, rules, none) is fine
+
+
+def test_a_column_is_one_quasi_identifier() -> None:
+    with pytest.raises(ParameterError, match="`age` is named twice among the quasi-identifiers"):
+        column_sets([["zip"], ["age", "sex", "age"]])

@@ -442,6 +442,18 @@ def test_a_certificate_that_promises_nothing_does_not_hold(
         assert [one.check for one in found.findings if not one.holds] == ["promises"]
 
 
+@pytest.mark.parametrize("lie", [{"k": 9}, {"asked": {"k": 9}}, {"asked": {"m": "all"}}])
+def test_what_was_asked_of_tables_is_what_is_promised(
+    house: Path, key: Path, tmp_path: Path, lie: dict[str, Any]
+) -> None:
+    ask(house, key, output=tmp_path / "released")
+    place, record = opened_certificate(tmp_path)
+    asked = {**record["asked"], **lie.get("asked", {})}
+    Certificate({**record, **lie, "asked": asked}).write(place)
+    found = sf.relational.verify(tmp_path / "released")
+    assert [one.check for one in found.findings if not one.holds] == ["figures"]
+
+
 def test_a_certificate_that_promises_much_does_not_count_for_ever(
     house: Path, key: Path, tmp_path: Path
 ) -> None:

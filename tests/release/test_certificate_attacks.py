@@ -490,6 +490,75 @@ def test_figures_that_are_not_those_of_the_table_do_not_hold(verb: str, tmp_path
         assert any(f.check == "figures" and not f.holds for f in found.findings), path
 
 
+MEANT: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+    ({"l": 2, "sensitive": ["ill"]}, {"l_kind": "entropy"}),
+    ({"l": 2, "sensitive": ["ill"]}, {"l_kind": "magic"}),
+    ({"l": 2, "sensitive": ["ill"]}, {"sensitive": ["ill", "age"]}),
+    ({"likeness": 9, "sensitive": ["ill"]}, {"likeness_kind": "enhanced"}),
+    ({"t": 0.9, "sensitive": ["ill"]}, {"t_distance": {"ill": "ordered"}}),
+    ({"k": 2, "missing": "wildcard", "method": "cells"}, {"missing": "value"}),
+    ({"k": 2}, {"person": "name"}),
+    ({"k": 2}, {"qi": [["age", "town", "ill"]]}),
+    ({"k": 2, "person": "name", "linkable": True, "m": 1}, {"m": "all"}),
+)
+"""What a release is asked for, and what its certificate says was asked."""
+
+
+@pytest.mark.parametrize(("asked", "told"), MEANT)
+def test_what_was_asked_means_what_is_promised(
+    asked: dict[str, Any], told: dict[str, Any], tmp_path: Path
+) -> None:
+    """The page of a release shows what was asked: entropy, or persons, that nobody measured."""
+    source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
+    key = tmp_path / "secret.key"
+    key.write_text("7d1c55e0b94f3a286c0b9d83e1f4a7526f0c9e8d7b6a51423f8e6d5c4b3a2910")
+    key.chmod(0o600)
+    secret = {"key_file": key} if "linkable" in asked else {}
+    names = {} if "person" in asked else {"identifiers": ["name"]}
+    sf.anonymize(source, **{"qi": ["age", "town"], "output": out, **names, **secret, **asked})
+    assert sf.verify(out).holds
+    forged(out, lambda body: body["asked"].update(told))
+    (found,) = (one for one in sf.verify(out).findings if one.check == "figures")
+    assert not found.holds
+
+
+def test_a_page_speaks_of_persons_only_where_they_were_promised(tmp_path: Path) -> None:
+    source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
+    VERBS["mondrian"](source, out)
+    forged(out, lambda body: body["asked"].update(person="name"))
+    page = tmp_path / "page.html"
+    assert sfumato("report", source, "--released", out, "-o", page).code == 0
+    text = page.read_text()
+    assert "person that was asked" in text
+    assert "rows look alike: " in text
+    assert "persons" not in text
+
+
+@pytest.mark.parametrize(("field", "value"), [("suppressed_rows", 5), ("column_actions", "name")])
+def test_what_a_certificate_says_of_its_input_is_looked_up_there(
+    field: str, value: Any, tmp_path: Path
+) -> None:
+    source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
+    masked(source, out)
+    assert sf.verify(out, of=source).holds
+
+    def lie(body: dict[str, Any]) -> None:
+        if field == "column_actions":
+            del body[field][value]
+        else:
+            body[field] = value
+
+    forged(out, lie)
+    assert sf.verify(out).holds  # nothing to compare it with
+    found = sf.verify(out, of=source)
+    assert [one.check for one in found.findings if not one.holds] == ["figures"]
+    page = tmp_path / "page.html"
+    assert sfumato("report", source, "--released", out, "-o", page).code == 0
+    assert "does not fit the table it was made of: " in page.read_text()
+    assert "of 29" not in page.read_text()  # 24 rows, and 5 that were never there
+    assert "keeps its promises" not in page.read_text()
+
+
 @pytest.mark.parametrize(
     "promises",
     [None, {}, "all", [3], [{}], [{"kind": "ratio-at-most", "measured": {}}],

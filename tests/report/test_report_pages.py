@@ -162,6 +162,27 @@ def test_the_page_of_a_release_agrees_with_its_measures() -> None:
     assert f"prosecutor: {first:.0%} before, {1 / release.k:.1%}".replace(".0%", "%") in text
 
 
+def test_who_is_alone_beside_a_promise_is_said_once() -> None:
+    """The list counts those who know what is worth hiding, too: they are no fewer."""
+    rows = pa.table({"age": [*range(40)], "job": [*"abcdefgh"] * 5, "ill": [*"vwxyz"] * 8})
+    page = page_of(sf.anonymize(rows, k=10, l=2, qi=["age"], sensitive=["ill"]))
+    (said,) = (one for one in page.beside if " alone for whoever knows " in one)
+    assert "`job` and `ill`" in said
+
+
+def test_what_can_be_inferred_is_no_wall_of_words() -> None:
+    """Of three columns that give themselves away in several ways, the worst is told first."""
+    rows = {
+        "age": [*range(100)],
+        **{f"ill_{n}": [0] * 40 + [1] * 45 + [*range(2, 17)] for n in "abc"},
+    }
+    made = sf.anonymize(pa.table(rows), k=10, qi=["age"], sensitive=["ill_a", "ill_b", "ill_c"])
+    (light,) = (one for one in page_of(made).lights if "inferred" in one.question)
+    assert light.answer.startswith("`ill_a` is the worst of 3 columns. ")
+    assert light.answer.endswith(" The other 2 are below.")
+    assert any("`ill_c`" in one for one in light.more)
+
+
 def test_an_empty_table_has_a_page() -> None:
     nobody = people(rows=20, rare=False).slice(0, 0)
     text = page_html(table_page(findings_of(nobody, qi=QI)))
@@ -183,6 +204,14 @@ def test_verdicts_stay_short_however_many_columns_there_are() -> None:
         assert len(said) < 900
         assert said.count(names[0][:-2]) <= 12
     assert names[59] in page_html(page_of(left_out)), "the record has all of them"
+
+
+def test_of_many_columns_the_pairs_that_single_out_most_are_drawn() -> None:
+    dull = {f"dull_{at}": [row % 2 for row in range(400)] for at in range(20)}
+    wide = pa.table({**dull, "row": [row // 20 for row in range(400)], "seat": [*range(20)] * 20})
+    page = table_page(findings_of(wide, qi=wide.column_names))
+    (pairs,) = (f for s in page.sections for f in s.figures if f.title == "Pairs of columns")
+    assert "Drawn are 14 of 22 columns. The most telling: row and seat with 100%." in pairs.caption
 
 
 def test_one_row_is_said_and_counted_as_one() -> None:

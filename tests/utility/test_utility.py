@@ -473,6 +473,19 @@ def test_times_of_day_that_stand_for_a_class_are_compared(ending, tmp_path):
     assert compare(out, seen).certainty_penalty == pytest.approx(release.utility["ncp"])
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("cells", [[7, None, 3, 9, None, 20], [None] * 6])
+def test_a_column_without_a_cell_has_lost_all_that_there_was(cells, ending, tmp_path):
+    """A text file does not say that they were numbers, and a star of numbers is an empty cell."""
+    seen = pa.table({"n": cells, "sex": ["f", "m"] * 3})
+    out = tmp_path / f"out.{ending}"
+    asked = {"qi": ["n", "sex"], "k": 3, "method": "full-domain", "numbers_as": "middle"}
+    release = sf.anonymize(seen, output=out, **asked)
+    assert not any(release.to_arrow()["n"].to_pylist())
+    assert release.utility["ncp"] == (0.5 if any(cells) else 0)
+    assert compare(out, seen, qi=["n", "sex"]).certainty_penalty == release.utility["ncp"]
+
+
 def test_statistics_of_numbers_that_floats_round(tmp_path):
     codes = pa.table({"code": [2**60 + at % 30 for at in range(90)]})
     out = tmp_path / "out.csv"

@@ -187,7 +187,7 @@ class PromiseFields(ModelFields, total=False):
     sensitive: Annotated[
         Columns,
         Field(
-            "Columns nobody must be able to infer; l, t, p and alpha are about them.",
+            "Columns nobody must be able to infer; l, t, p, alpha and likeness are about them.",
             COLUMNS,
             "--sensitive",
             "A,B,…",
@@ -292,4 +292,10 @@ def column_sets(given: ColumnSets) -> tuple[tuple[str, ...], ...]:
             "one of the sets of quasi-identifiers is empty",
             remedy="Name its columns, or leave the set out.",
         )
+    for names in sets:
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ParameterError(
+                f"column `{twice[0]}` is named twice among the quasi-identifiers",
+                remedy="Name it once.",
+            )
     return sets

@@ -397,7 +397,9 @@ def verify(
             findings += _described(text, tables)
             promised = record.body["promises"]
             findings += [one for told in promised for one in _replayed(dict(told), tables, budget)]
-            if not any(told["kind"] in ("linked-tables", "anonymity") for told in promised):
+            if any(told["kind"] in ("linked-tables", "anonymity") for told in promised):
+                findings += _asked_otherwise(record.body)
+            else:
                 findings.append(
                     Finding("promises", False, "the certificate promises nothing about persons")
                 )
@@ -458,9 +460,26 @@ def _same(tables: Mapping[str, Table], body: Mapping[str, Any]) -> list[Finding]
     known = {name: (one.rows, list(one.columns)) for name, one in tables.items()}
     told = {name: (recorded[name]["rows"], recorded[name]["columns"]) for name in tables}
     if told != known or body["rows"] != sum(rows for rows, _ in known.values()):
-        said = "the certificate says of the tables what they do not show: rows or columns"
+        said = "the certificate does not fit the tables: rows or columns"
         found.append(Finding("figures", False, said, remedy=_AGAIN))
     return found
+
+
+def _asked_otherwise(body: Mapping[str, Any]) -> list[Finding]:
+    """That the certificate says of its promises what they are not, if it does."""
+    promises, asked = body["promises"], body["asked"]
+    told = [one for promise in promises for one in (promise, *promise.get("models", ()))]
+    held = {n: {str(one[n] or "all") for one in told if n in one} for n in ("k", "m")}
+    differ = [
+        f"{name} that was asked"
+        for name, numbers in held.items()
+        if asked.get(name) is not None and str(asked[name]) not in numbers
+    ]
+    linked = [one["measured"]["k"] for one in promises if one["kind"] == "linked-tables"]
+    if linked and body["k"] not in linked:
+        differ.append("k")
+    said = f"the certificate does not fit what it promises: {', '.join(differ)}"
+    return [Finding("figures", False, said, remedy=_AGAIN)] if differ else []
 
 
 def _described(text: str, tables: Mapping[str, Table]) -> list[Finding]:

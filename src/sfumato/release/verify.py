@@ -8,7 +8,7 @@ that needs another table, k-map, is checked where the user names that table.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
@@ -20,6 +20,7 @@ from sfumato.errors import (
     InputError,
     ParameterError,
     PromiseError,
+    SfumatoError,
     SourceError,
     did_you_mean,
     spell,
@@ -28,9 +29,9 @@ from sfumato.fields import declares, parameters
 from sfumato.files import names_same
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import public_key
-from sfumato.privacy import MODELS, column_sets, models_of
+from sfumato.privacy import MODELS, Closeness, DistinctDiversity, Model, column_sets, models_of
 from sfumato.privacy.diversity import bin_edges
-from sfumato.privacy.models import PromiseFields
+from sfumato.privacy.models import ModelFields, PromiseFields
 from sfumato.release.beside import about_promise, pseudonyms_of
 from sfumato.release.certificate import AGAIN, Certificate, certificate_path
 from sfumato.release.promise import (
@@ -49,7 +50,7 @@ from sfumato.tables import Table, table
 from sfumato.utility.comparison import boundary_violations
 from sfumato.wording import counted, sentence
 
-__all__ = ["Verification", "promised", "signed", "verify"]
+__all__ = ["Verification", "of_input", "promised", "signed", "verify"]
 
 Trees = str | Path | Mapping[str, Hierarchy]
 
@@ -357,8 +358,9 @@ class _Replay:
         try:
             found.append(_same_bytes(self._opened, record.body["output"]))
             if of is not None:
-                recorded = record.body["input"]["fingerprint"]
-                found.append(_same_input(recorded, table(of, budget=self._budget)))
+                given = table(of, budget=self._budget)
+                found.append(_same_input(record.body["input"]["fingerprint"], given))
+                found += of_input(record.body, given) if found[-1].holds else ()
             columns = record.body["input"]["columns"]
             promised = self._promised(record.body["promises"], columns, people)
             return found + promised + self._figures(record.body, promised)
@@ -399,10 +401,12 @@ class _Replay:
         return found
 
     def _figures(self, body: Mapping[str, Any], findings: Sequence[Finding]) -> list[Finding]:
-        """That the certificate says of the table what it does not show, if it does."""
+        """That the certificate does not fit the table, if it does not."""
         table, sets = self._opened, body.get("qi", ())
         about = [promise for promise in self.promises if isinstance(promise, Anonymity)]
-        differ = [name for name, told in _asked_numbers(body["asked"], self.promises) if not told]
+        asked = [*_asked_numbers(body["asked"], self.promises)]
+        asked += _asked_meanings(body["asked"], self.promises, {*table.columns})
+        differ = [name for name, told in asked if not told]
         actions, columns = body["column_actions"], list(table.columns)
         there = [name for name, action in actions.items() if action != "left out"]
         told = {
@@ -416,9 +420,10 @@ class _Replay:
             k, classes = class_figures(sets, findings if here else (), table)
             told |= {"k": body["k"] == k, "classes": body["classes"] == classes}
         differ += [name for name, same in told.items() if not same]
+        differ = [*dict.fromkeys(differ)]
         if not differ:
             return []
-        said = f"the certificate says of the table what it does not show: {', '.join(differ)}"
+        said = f"the certificate does not fit the table: {', '.join(differ)}"
         return [Finding("figures", False, said, {"differ": differ}, remedy=AGAIN)]
 
 
@@ -437,6 +442,52 @@ def _asked_numbers(asked: Mapping[str, Any], promises: Sequence[Any]) -> list[tu
         for name, numbers in sorted(held.items())
         if name in asked and not isinstance(asked[name], Mapping | None)
     ]
+
+
+def _asked_meanings(
+    asked: Mapping[str, Any], promises: Sequence[Any], columns: Set[str]
+) -> Iterator[tuple[str, bool]]:
+    """What else promises of a table with these columns were asked by, and whether they say it."""
+    models = [model for promise in promises for model in getattr(promise, "models", ())]
+    if asked.get("sensitive") and models:
+        hidden = [asked["sensitive"]] if isinstance(asked["sensitive"], str) else asked["sensitive"]
+        told = {n: v for n, v in asked.items() if n in parameters(ModelFields) and n not in _APART}
+        try:
+            wanted = models_of(told, sensitive=hidden) if told else ()
+            same = {*map(_meaning, wanted)} <= {*map(_meaning, models)}
+        except SfumatoError:
+            same = False
+        yield "models that were asked", same
+    distances, bins = asked.get("t_distance"), asked.get("sensitive_bins") or {}
+    for one in models:
+        if isinstance(one, Closeness) and distances is not None:
+            distance = distances.get(one.about) if isinstance(distances, Mapping) else distances
+            yield "t_distance that was asked", distance in (None, one.distance)
+        if isinstance(one, DistinctDiversity) and one.about in bins:
+            yield "sensitive_bins that were asked", len(one.bins) < bins[one.about]
+    read = asked.get("missing", "value") == "wildcard"
+    for promise in promises:
+        if isinstance(promise, Anonymity):
+            given = column_sets(asked["qi"]) if asked.get("qi") else ()
+            shown = [{*names} & columns for names in given]  # bounds of ranges take other names
+            within = (any(names <= {*known} for known in promise.qi) for names in shown)
+            yield "quasi-identifiers that were asked", all(within)
+            yield "missing that was asked", (promise.missing == "wildcard") == read
+        if asked.get("measure") is not None and hasattr(promise, "measure"):
+            yield "measure that was asked", promise.measure == asked["measure"]
+        if asked.get("person") is not None and hasattr(promise, "person"):
+            yield "person that was asked", promise.person == asked["person"]
+        if asked.get("m") is not None and hasattr(promise, "m"):
+            yield "m that was asked", str(asked["m"]) == str(promise.m or "all")
+
+
+def _meaning(model: Model) -> tuple[str, str | None, str | None]:
+    """Which model it is, and of which column."""
+    return model.name, getattr(model, "kind", None), model.about
+
+
+_APART = ("k_map", "population", "t_distance", "sensitive_bins")
+"""Of models that are promised by themselves, or made with what only the table tells."""
 
 
 def _nothing_promised(what: str) -> Finding:
@@ -597,6 +648,19 @@ def _same_input(recorded: str | None, given: Table) -> Finding:
     return Finding(
         "input", bool(same), say, remedy="Ask its maker, or give the table it was made of."
     )
+
+
+def of_input(body: Mapping[str, Any], given: Table) -> list[Finding]:
+    """That the certificate does not fit the table it was made of, if it does not."""
+    named = body["input"]["columns"]
+    told = {
+        "rows left out": body["rows"] + body["suppressed_rows"] == given.rows,
+        "columns of the input": named == list(given.columns),
+        "what happened to columns": {*given.columns} <= {*body["column_actions"]},
+    }
+    differ = [name for name, same in told.items() if not same]
+    said = f"the certificate does not fit the table it was made of: {', '.join(differ)}"
+    return [Finding("figures", False, said, {"differ": differ}, remedy=AGAIN)] if differ else []
 
 
 def _replayed(

@@ -485,6 +485,8 @@ def pair_tables(
         cells, tree = released[name].combine_chunks(), (hierarchies or {}).get(name)
         if name in marks:
             cells = _starred(cells, released[marks[name]].combine_chunks(), values)
+        if cells.null_count == len(cells):  # text files do not tell what kind of cells is missing
+            cells = pa.nulls(len(cells), values.type)
         if pa.types.is_time(values.type) and pa.types.is_string(cells.type):
             with suppress(pa.ArrowInvalid):  # text files know no times of day
                 cells = parsed(cells, values.type)
@@ -574,10 +576,11 @@ def _read(name: str, values: pa.Array, cells: pa.Array, tree: Hierarchy | None) 
         bound = tree.bind(values, name)
         return bound.published(bound.read(cells))
     kind = values.type
-    is_text = (
+    if pa.types.is_null(kind):  # nothing but missing cells
+        values = values.cast(pa.string())
+    elif not (
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind)
-    )
-    if not is_text:
+    ):
         ranges = Ranges(values, name)
         try:
             return ranges.published(*ranges.read(cells))

@@ -20,7 +20,7 @@ from sfumato.privacy import model_from_dict
 from sfumato.release.beside import pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
-from sfumato.release.verify import verify
+from sfumato.release.verify import of_input, verify
 from sfumato.tables import Table
 from sfumato.wording import at_most, counted, phrase, shown
 
@@ -387,6 +387,11 @@ def certified_release(
     known = {name: body[name] for name in own if name in body}
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
     known["column_actions"] = actions = actions_of(body)
+    if same:  # counted, whatever the certificate says
+        known["suppressed_rows"] = max(original.rows - body["rows"], 0)
+    anonymous = [one for one in body["promises"] if one["kind"] == "anonymity"]
+    if anonymous and not any(one.get("person") for one in anonymous):  # rows were counted
+        known["asked"] = {name: told for name, told in body["asked"].items() if name != "person"}
     details: dict[str, Any] = {}
     if unnamed(body) is not None:
         known["k"] = None  # the certificate counts rows
@@ -397,7 +402,7 @@ def certified_release(
         details["dropped"] = tuple(name for name in actions if actions[name] == "left out")
     return Release(
         **known,
-        findings=checked.findings,
+        findings=(*checked.findings, *(of_input(body, original) if same else ())),
         verified=True,
         output=shown(output),
         destination=os.fspath(output),

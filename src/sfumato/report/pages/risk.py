@@ -589,7 +589,9 @@ def inferred_values(
 
 
 MOST_TOLD = 3
-"""Columns of which all is said at once."""
+"""Columns of which all is said at once, if that is not much."""
+MOST_SENTENCES = 4
+"""What is said of them at once."""
 
 
 Told = list[tuple[str, tuple[float, float], str]]
@@ -605,12 +607,12 @@ def _worst_first(told: Told) -> tuple[str, tuple[str, ...]]:
     ('`c` is the worst of 4 columns. c. The other 3 are below.', ('a.', 'b.', 'd.'))
     """
     names = list(dict.fromkeys(name for name, _, _ in told if name))
-    if len(names) <= MOST_TOLD:
+    if len(names) < 2 or (len(names) <= MOST_TOLD and len(told) <= MOST_SENTENCES):
         return " ".join(said for _, _, said in told), ()
     worst = max(names, key=lambda one: max(share for name, share, _ in told if name == one))
     answer = [said for name, _, said in told if name in (worst, "")]
-    first = f"`{worst}` is the worst of {len(names)} columns."
-    rest = f"The other {len(names) - 1} are below."
+    first = f"`{worst}` is the {'worst' if len(names) > 2 else 'worse'} of {len(names)} columns."
+    rest = f"The other {len(names) - 1} are below." if len(names) > 2 else "The other is below."
     return " ".join((first, *answer, rest)), tuple(
         said for one in names if one != worst for name, _, said in told if name == one
     )

@@ -107,7 +107,7 @@ def findings_of(
     found = scan(opened, person=person, seed=seed, budget=budget)
     names = tuple(opened.require(qi) if qi else _likely(found))
     budget.progress("measuring pairs of columns")
-    shown = names[:MOST_PAIRS]
+    shown = _telling(found, names)
     singles = {name: _unique(opened, [name], person) for name in shown}
     pairs = {(name, name): singles[name] for name in shown}
     pairs |= {pair: _unique(opened, pair, person) for pair in combinations(shown, 2)}
@@ -269,6 +269,16 @@ HARMLESS = 0.05
 """Share of rows that a column may single out by itself and still look harmless."""
 
 
+def _telling(found: Scan, names: Sequence[str]) -> list[str]:
+    """The columns whose pairs are drawn, in their order: those that single out most."""
+    alone = {column.name: column.unique for column in found.columns}
+    by_pairs = sorted(found.combinations, key=lambda one: -one.unique)
+    ranked = [name for one in by_pairs for name in one.columns if name in names]
+    ranked += sorted(names, key=lambda name: -alone.get(name, 0.0))
+    most = [*dict.fromkeys(ranked)][:MOST_PAIRS]
+    return [name for name in names if name in most]
+
+
 def _ladder_title(found: Scan) -> str:
     """What the ladder shows, and no more: often one column is enough, or all are not."""
     last = found.ladder[-1]
@@ -317,11 +327,13 @@ def _by_what(findings: TableFindings) -> list[Section]:
     dots = "; where figures are written, a dot stands for almost nobody" if few else ""
     who = unit_of("row" if findings.persons is None else "person", 2)
     worst = max(findings.pairs, key=lambda pair: findings.pairs[pair])
+    shown, all_of = len(findings.singles), len(findings.qi)
+    of = f"Drawn are {shown} of {all_of} columns. " if shown < all_of else ""
     figures = [
         Figure(
             "Pairs of columns",
             f"The share of {who} that stand alone by each pair of columns, the darker the more; on "
-            f"the diagonal each column by itself{dots}. The most telling: "
+            f"the diagonal each column by itself{dots}. {of}The most telling: "
             f"{phrase(tuple(dict.fromkeys(worst)))} with "
             f"{percent(findings.pairs[worst])}.",
             charts.pair_strength(
