@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.spool import PrivateFolder, Spool
+from sfumato.engines.private_folder import PrivateFolder
+from sfumato.engines.spool import Spool
 from sfumato.errors import EngineError
 
 BATCH = pa.record_batch(

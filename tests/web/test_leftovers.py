@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sfumato.web.sources import PREFIX
+from sfumato.engines.private_folder import PREFIX
 from workbench import PATIENCE, answered
 
 REQUESTS, AT_ONCE, CANCELLED = 56, 28, 8

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.web.sources import MARK, Uploads
+from sfumato.engines.private_folder import MARK
+from sfumato.web.sources import Uploads
 from workbench import Running, running
 
 TABLE = b"age,sex,town\n" + b"".join(

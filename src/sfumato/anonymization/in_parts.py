@@ -67,9 +67,9 @@ from sfumato.anonymization.verb import (
 from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import CELL_BYTES, TEXT_COPIES, ClassSizes, Codes, asks_sql
 from sfumato.engines.recoding import Others, Parted, Parting, Recoding, Worked
-from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import EngineError, ParameterError, spell
 from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array

@@ -22,6 +22,7 @@ import pyarrow.types as t
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
 from sfumato.engines.connection import Connection, Session
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
@@ -30,7 +31,7 @@ from sfumato.engines.protocol import (
     as_declared,
     column_of,
 )
-from sfumato.engines.spool import PrivateFolder, Spool, give_back, held_bytes
+from sfumato.engines.spool import Spool, give_back, held_bytes
 from sfumato.errors import EngineError, EngineMemoryError, SfumatoError, spell
 
 __all__ = ["DuckDB", "connect", "lock_down"]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table, encode_batches
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import (
     TEXT_COPIES,
     VALUE_BYTES,
@@ -24,7 +25,7 @@ from sfumato.engines.protocol import (
     columns_named,
     smallest_dtype,
 )
-from sfumato.engines.spool import PrivateFolder, give_back
+from sfumato.engines.spool import give_back
 
 __all__ = ["COPIED", "SEARCH_BYTES", "coded_rows"]
 

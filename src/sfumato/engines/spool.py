@@ -7,9 +7,7 @@ on `close`, when the spool is forgotten, and when the process ends.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as t
 
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import BATCH_ROWS
 from sfumato.errors import EngineError
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow.parquet as pq
 
-__all__ = ["PrivateFolder", "Spool", "allow", "batch_rows", "give_back", "held_bytes",
+__all__ = ["Spool", "allow", "batch_rows", "give_back", "held_bytes",
            "stored_sizes", "text_as_dictionary"]  # fmt: skip
 
 _ROW_GROUP = 8 * BATCH_ROWS
@@ -39,25 +38,6 @@ def allow(connection: duckdb.DuckDBPyConnection, paths: Iterable[str | Path]) ->
     found = connection.execute("SELECT current_setting('allowed_paths')").fetchone()
     before = [] if found is None or not found[0] else list(found[0])
     connection.execute("SET allowed_paths = ?", [[*before, *more]])
-
-
-class PrivateFolder:
-    """A temporary folder of our own that does not outlive the process."""
-
-    def __init__(self) -> None:
-        try:
-            self.path = Path(tempfile.mkdtemp(prefix="sfumato-"))
-        except OSError as error:
-            raise EngineError(
-                f"no temporary folder could be made: {error.strerror}",
-                where=tempfile.gettempdir(),
-                remedy="Free some space, or point TMPDIR to another disk.",
-            ) from error
-        self._remove = weakref.finalize(self, shutil.rmtree, str(self.path), ignore_errors=True)
-
-    def close(self) -> None:
-        """Remove the folder and everything in it."""
-        self._remove()
 
 
 class Spool:

@@ -27,6 +27,7 @@ from sfumato.engines import statements as sql
 from sfumato.engines.connection import Connection, Session, interrupting, temporary_name
 from sfumato.engines.encoding import as_arrow, codes_of_table, encode_batches
 from sfumato.engines.numbering import coded_rows
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     CELL_BYTES,
@@ -72,7 +73,7 @@ from sfumato.engines.recoding import (
     tables_of_parts,
     unmatched,
 )
-from sfumato.engines.spool import PrivateFolder, give_back
+from sfumato.engines.spool import give_back
 from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
 from sfumato.errors import EngineError, EngineMemoryError, TooManyClassesError, spell
 from sfumato.files import file_fingerprint

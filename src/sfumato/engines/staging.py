@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from sfumato.budget import submitted, usable_threads
 from sfumato.engines.foreign import FOREIGN, read_foreign
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Column,
@@ -31,7 +32,6 @@ from sfumato.engines.protocol import (
     column_of,
 )
 from sfumato.engines.spool import (
-    PrivateFolder,
     Spool,
     allow,
     batch_rows,

@@ -21,15 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import parse_size, usable_threads
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import BATCH_ROWS, column_of
-from sfumato.engines.spool import (
-    PrivateFolder,
-    Spool,
-    allow,
-    batch_rows,
-    stored_sizes,
-    text_as_dictionary,
-)
+from sfumato.engines.spool import Spool, allow, batch_rows, stored_sizes, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.tables.source import (
     TEXT_VALUE,

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import pyarrow as pa
 
 from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
-from sfumato.engines.spool import PrivateFolder, allow, give_back, held_bytes
+from sfumato.engines.private_folder import PrivateFolder
+from sfumato.engines.spool import allow, give_back, held_bytes
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import similar_names, unreadable
 from sfumato.tables.columnar import ArrowFile, ArrowSource, ParquetSource

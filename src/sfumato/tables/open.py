@@ -688,7 +688,7 @@ def _arrow_batches(piped: BinaryIO, name: str) -> Iterator[Any]:
 
 def _kept(piped: BinaryIO, name: str) -> Iterator[Any]:
     """Files that begin with their end (Parquet) must be kept while they are read."""
-    from sfumato.engines.spool import PrivateFolder
+    from sfumato.engines.private_folder import PrivateFolder
     from sfumato.tables.source import kept
 
     folder = PrivateFolder()

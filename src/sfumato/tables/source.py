@@ -25,8 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import BATCH_ROWS, MOST_COLUMNS, Column, Source, column_of
-from sfumato.engines.spool import PrivateFolder, Spool, held_bytes
+from sfumato.engines.spool import Spool, held_bytes
 from sfumato.errors import (
     ColumnError,
     EngineError,

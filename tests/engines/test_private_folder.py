@@ -1,4 +1,4 @@
-"""Folders for uploads: private, gone with the process, and removed later if it was killed."""
+"""Folders for rows: private, gone with the process, and removed later if it was killed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.web import sources
-from sfumato.web.sources import MARK, PREFIX, UploadFolder, remove_abandoned
+from sfumato.engines import private_folder
+from sfumato.engines.private_folder import MARK, PREFIX, PrivateFolder, remove_abandoned
 from workbench import running
 
 pytest.importorskip("fcntl", reason="NOT TESTED for abandoned folders: there are no locks here")
@@ -24,8 +24,8 @@ pytest.importorskip("fcntl", reason="NOT TESTED for abandoned folders: there are
 MAKE = """
 import sys
 from pathlib import Path
-from sfumato.web.sources import UploadFolder
-made = UploadFolder()
+from sfumato.engines.private_folder import PrivateFolder
+made = PrivateFolder()
 inside = made.path / "deep" / "deeper"
 inside.mkdir(parents=True)
 (inside / "people.csv").write_text("name,age")
@@ -60,7 +60,7 @@ def other(temporary: Path, linked: Path) -> Iterator[tuple[subprocess.Popen[str]
 
 
 def test_it_is_private_and_goes_away() -> None:
-    made = UploadFolder()
+    made = PrivateFolder()
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
     assert stat.S_IMODE((made.path / MARK).stat().st_mode) == 0o600
     (made.path / "people.csv").write_text("name,age")
@@ -93,6 +93,15 @@ def test_a_process_that_ends_by_itself_leaves_nothing(temporary: Path, tmp_path:
         assert not place.exists()
 
 
+def test_the_next_program_that_needs_one_removes_it(temporary: Path, tmp_path: Path) -> None:
+    with other(temporary, tmp_path) as (process, place):
+        process.kill()
+        process.wait()
+        assert place.exists()
+        with other(temporary, tmp_path) as (_, another):
+            assert list(temporary.iterdir()) == [another]
+
+
 def test_the_next_workbench_removes_it(temporary: Path, tmp_path: Path) -> None:
     shelf = tmp_path / "shelf"
     shelf.mkdir()
@@ -106,7 +115,7 @@ def test_the_next_workbench_removes_it(temporary: Path, tmp_path: Path) -> None:
 
 def abandoned(temporary: Path) -> Path:
     """What is left of a folder whose process was killed: nobody holds it."""
-    made = UploadFolder()
+    made = PrivateFolder()
     kept = temporary / "copy"
     shutil.copytree(made.path, kept)
     inode = made.path.stat().st_ino
@@ -149,7 +158,7 @@ def test_what_is_not_provably_ours_stays(
 
 
 def test_a_folder_copied_with_its_mark_stays(temporary: Path) -> None:
-    made = UploadFolder()
+    made = PrivateFolder()
     copy = temporary / f"{PREFIX}copy"
     shutil.copytree(made.path, copy)
     copy.chmod(0o700)
@@ -181,14 +190,14 @@ def test_what_takes_its_place_meanwhile_is_not_removed(
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "people.csv").write_text("precious")
-    empty = sources._empty
+    empty = private_folder._empty
 
     def swapped(handle: int) -> None:
         place.rename(tmp_path / "moved")
         precious.rename(place)
         empty(handle)
 
-    monkeypatch.setattr("sfumato.web.sources._empty", swapped)
+    monkeypatch.setattr("sfumato.engines.private_folder._empty", swapped)
     assert remove_abandoned() == 0
     assert (place / "people.csv").read_text() == "precious"
     assert list((tmp_path / "moved").iterdir()) == []
@@ -197,7 +206,7 @@ def test_what_takes_its_place_meanwhile_is_not_removed(
 def test_one_that_is_removed_before_it_is_held_is_made_again(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked = sources._locked
+    locked = private_folder._locked
     removed: list[int] = []
 
     def late(handle: int) -> bool | None:
@@ -206,8 +215,8 @@ def test_one_that_is_removed_before_it_is_held_is_made_again(
             removed[0] = remove_abandoned()
         return locked(handle)
 
-    monkeypatch.setattr("sfumato.web.sources._locked", late)
-    made = UploadFolder()
+    monkeypatch.setattr("sfumato.engines.private_folder._locked", late)
+    made = PrivateFolder()
     assert removed == [1]
     assert list(temporary.iterdir()) == [made.path]
     assert (made.path / MARK).exists()
@@ -225,7 +234,7 @@ def test_many_begin_while_others_tidy_up(temporary: Path) -> None:
     for thread in threads:
         thread.start()
     try:
-        made = [UploadFolder() for _ in range(100)]
+        made = [PrivateFolder() for _ in range(100)]
         for one in made:
             (one.path / "people.csv").write_text("name,age")
         assert all((one.path / "people.csv").exists() for one in made)
@@ -247,7 +256,7 @@ def test_where_nothing_can_be_locked_folders_are_left_alone(
 
     place = abandoned(temporary)
     monkeypatch.setattr("fcntl.flock", refuse)
-    made = UploadFolder()
+    made = PrivateFolder()
     assert remove_abandoned() == 0
     assert place.exists()
     made.close()
