@@ -250,5 +250,5 @@ def test_both_sides_of_a_limit_of_either_part_of_a_cut(
 
 
 def test_a_column_is_one_quasi_identifier() -> None:
-    with pytest.raises(ParameterError, match="`age` is named twice among the quasi-identifiers"):
+    with pytest.raises(ColumnError, match="`age` is named twice among the quasi-identifiers"):
         column_sets([["zip"], ["age", "sex", "age"]])

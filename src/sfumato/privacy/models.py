@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
-from sfumato.errors import InputError, ParameterError, spell
+from sfumato.errors import ColumnError, InputError, ParameterError, spell
 from sfumato.fields import Columns, ColumnSets, Field, parameters
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy.alpha_k import AlphaK, AlphaKFields, Sensitivity, SensitivityFields
@@ -294,7 +294,7 @@ def column_sets(given: ColumnSets) -> tuple[tuple[str, ...], ...]:
         )
     for names in sets:
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ParameterError(
+            raise ColumnError(
                 f"column `{twice[0]}` is named twice among the quasi-identifiers",
                 remedy="Name it once.",
             )

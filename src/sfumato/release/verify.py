@@ -466,11 +466,13 @@ def _asked_meanings(
         if isinstance(one, DistinctDiversity) and one.about in bins:
             yield "sensitive_bins that were asked", len(one.bins) < bins[one.about]
     read = asked.get("missing", "value") == "wildcard"
+    known = [{*own} for one in promises if isinstance(one, Anonymity) for own in one.qi]
+    known += [{*one.own, *one.events} for one in promises if hasattr(one, "events")]
     for promise in promises:
         if isinstance(promise, Anonymity):
             given = column_sets(asked["qi"]) if asked.get("qi") else ()
             shown = [{*names} & columns for names in given]  # bounds of ranges take other names
-            within = (any(names <= {*known} for known in promise.qi) for names in shown)
+            within = (any(names <= others for others in known) for names in shown)
             yield "quasi-identifiers that were asked", all(within)
             yield "missing that was asked", (promise.missing == "wildcard") == read
         if asked.get("measure") is not None and hasattr(promise, "measure"):
@@ -486,7 +488,7 @@ def _meaning(model: Model) -> tuple[str, str | None, str | None]:
     return model.name, getattr(model, "kind", None), model.about
 
 
-_APART = ("k_map", "population", "t_distance", "sensitive_bins")
+_APART = ("k", "k_map", "population", "t_distance", "sensitive_bins")
 """Of models that are promised by themselves, or made with what only the table tells."""
 
 
