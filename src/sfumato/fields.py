@@ -100,6 +100,11 @@ class Parameter:
             return {} if self.kind == Weights or get_origin(self.kind) is Mapping else ()
         return self.field.default
 
+    def differs(self, value: Any) -> bool:
+        """Whether a value is another one than the default; objects that cannot be compared are."""
+        usual = self.default
+        return value is not usual and not (type(value) is type(usual) and value == usual)
+
     @property
     def symbol(self) -> str:
         """The letter that stands for it."""

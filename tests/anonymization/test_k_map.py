@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -55,6 +56,20 @@ def fewest(release: sf.Release, people: pa.Table, names: list[str]) -> int:
         sum(all(covers(str(c), p[n]) for c, n in zip(cells, names, strict=True)) for p in crowd)
         for cells in shown
     )
+
+
+def test_a_population_may_be_any_frame() -> None:
+    people = population()
+    for frame in (people.to_pandas(), polars.from_arrow(people)):
+        release = sf.anonymize(people, qi=["age", "sex"], k_map=3, population=frame)
+        assert fewest(release, people, ["age", "sex"]) >= 3
+
+
+@pytest.mark.parametrize("action", [{"round": 10}, {"top": 80}, {"recode": {"18": "young"}}])
+def test_people_are_not_found_by_what_an_action_changed(action: dict[str, Any]) -> None:
+    people = population()
+    with pytest.raises(ColumnError, match="an action changes those of `age` in the table alone"):
+        sf.anonymize(people, qi=["age", "sex"], k_map=3, population=people, columns={"age": action})
 
 
 @settings(max_examples=18, deadline=None)

@@ -200,7 +200,7 @@ def _part(
         original = table.classes(names, budget=budget)
         entries = whole.coded(original)
         if whole.people is not None:
-            entries, crowd = in_common_codes(entries, _changed_people(request, whole.people))
+            entries, crowd = in_common_codes(entries, whole.people.select(request.qi_columns))
         held = _rows_of_values(entries, [*whole.open])
     else:
         (person,) = table.require([request.person])
@@ -255,19 +255,11 @@ def _limits(
 
 
 def _people(request: Request, budget: Budget) -> Codes:
-    """The population's combinations of quasi-identifiers, changed as those of the table are."""
+    """The population's combinations of quasi-identifiers."""
     assert request.population is not None
     budget.progress("counting the population")
     require_people(request)
-    people = request.population.classes(request.qi_columns, budget=budget)
-    return _changed_people(request, people)
-
-
-def _changed_people(request: Request, people: Codes) -> Codes:
-    """People with the values that actions give to those of the table."""
-    actions = {name: a for name, a in request.actions.items() if name in request.qi_columns}
-    people = people.select(request.qi_columns)
-    return Merged.of(people, actions).entries if actions else people
+    return request.population.classes(request.qi_columns, budget=budget).select(request.qi_columns)
 
 
 def require_people(request: Request) -> None:

@@ -366,7 +366,7 @@ class Request:
             if name not in _DECLARED or (name in _OPTIONS and name not in chosen.options):
                 raise _unknown(name, chosen, where)
             checked = _DECLARED[name].checked(value, where)
-            if value is not None and (name in _OPTIONS or _differs(checked, name)):
+            if value is not None and (name in _OPTIONS or _DECLARED[name].differs(checked)):
                 values[name] = checked
         return cls({name: values[name] for name in _DECLARED if name in values})
 
@@ -907,18 +907,19 @@ class Request:
                 "k-map finds people by ranges, and a number in place of a range finds others",
                 remedy=f"Keep ranges ({spell('numbers_as', 'range')}), or ask for k.",
             )
+        if self.k_map and (changed := self.actions.keys() & {*self.qi_columns}):
+            raise ColumnError(
+                "k-map finds people by their values, and an action changes those of "
+                f"`{min(changed)}` in the table alone",
+                remedy="Give the column a hierarchy or boundaries in place of it, change table and "
+                "population alike before, or ask for k.",
+            )
         if bool(self.k_map) != (self.population is not None):
             example = f"{spell('k_map', 20)} {spell('population', 'voters.parquet')}"
             raise ParameterError(
                 "k-map looks people up in a population, and one of the two is missing",
                 remedy=f"Give both, e.g. {example}.",
             )
-
-
-def _differs(value: Any, name: str) -> bool:
-    """Whether a value is another one than the default; objects that cannot be compared are."""
-    default = _DECLARED[name].default
-    return value is not default and not (type(value) is type(default) and value == default)
 
 
 def _unknown(name: str, chosen: Method, where: str | None) -> ParameterError:

@@ -240,7 +240,7 @@ def models_of(
     """
     declared = parameters(ModelFields)
     values = {name: given.get(name, one.default) for name, one in declared.items()}
-    named = {name for name, value in values.items() if value != declared[name].default}
+    named = {name for name, value in values.items() if declared[name].differs(value)}
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ParameterError(f"{name} = {value} is not a number", remedy="Give a number.")
