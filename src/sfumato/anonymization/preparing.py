@@ -259,7 +259,8 @@ def _people(request: Request, budget: Budget) -> Codes:
     assert request.population is not None
     budget.progress("counting the population")
     require_people(request)
-    return request.population.classes(request.qi_columns, budget=budget).select(request.qi_columns)
+    people: Codes = request.population.classes(request.qi_columns, budget=budget)
+    return people.select(request.qi_columns)
 
 
 def require_people(request: Request) -> None:
