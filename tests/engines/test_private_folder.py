@@ -93,6 +93,25 @@ def test_a_process_that_ends_by_itself_leaves_nothing(temporary: Path, tmp_path:
         assert not place.exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_that_ends_leaves_the_folder_to_its_process() -> None:
+    program = """
+import os, sys
+from sfumato.engines.private_folder import PrivateFolder
+made = PrivateFolder()
+if not (child := os.fork()):
+    sys.exit(0)
+os.waitpid(child, 0)
+print(made.path.exists())
+made.close()
+print(made.path.exists())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
+
+
 def test_the_next_program_that_needs_one_removes_it(temporary: Path, tmp_path: Path) -> None:
     with other(temporary, tmp_path) as (process, place):
         process.kill()

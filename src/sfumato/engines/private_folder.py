@@ -61,7 +61,7 @@ class PrivateFolder:
                 where=tempfile.gettempdir(),
                 remedy="Free some space, or point TMPDIR to another disk.",
             ) from error
-        self._remove = weakref.finalize(self, _removed, self.path, handle)
+        self._remove = weakref.finalize(self, _removed, self.path, handle, os.getpid())
 
     def close(self) -> None:
         """Remove the folder and everything in it."""
@@ -101,8 +101,12 @@ def _made() -> tuple[Path, int | None]:
     raise OSError(errno.EBUSY, "others remove what is made")
 
 
-def _removed(path: Path, handle: int | None) -> None:
-    """Remove a folder that is held, and let go of it."""
+def _removed(path: Path, handle: int | None, maker: int) -> None:
+    """Remove a folder that is held, and let go of it; a fork of its process only lets go."""
+    if os.getpid() != maker:
+        if handle is not None:
+            os.close(handle)
+        return
     if handle is None:
         shutil.rmtree(path, ignore_errors=True)
         return
