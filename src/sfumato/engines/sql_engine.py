@@ -1153,7 +1153,8 @@ class _MadeAtOnce(_Made):
                 if any(column[0].as_py() != total for column in found.columns):
                     raise unmatched(engine.name)
             sorting = recoding.sorting(self.schema.names)
-            sort = _kinds(self.schema, sorting) if recoding.sorted else None
+            # joins and windows would leave rows in the order of the values that are blurred
+            sort = _kinds(self.schema, sorting) if recoding.sorted or mappings else None
             statement = sql.recoded(rows, mappings, recoding.drop, sort)
             columns = [column_of(field.name, field.type) for field in self.schema]
             yield session, statement if self.stays else session.stream(statement, columns)
