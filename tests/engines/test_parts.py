@@ -110,6 +110,27 @@ def test_parts_keep_the_promise_and_every_other_cell(
     assert min(sizes.values()) >= 5
 
 
+@pytest.mark.parametrize("kind", DATABASES, indirect=True)
+def test_where_a_row_stands_does_not_tell_what_its_star_hides(
+    kind: str, opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Parts are cut by ages, and stars are the same in all of them."""
+    table = people(1200)
+    place = destination(kind, tmp_path, request)
+    release = sf.anonymize(
+        Table(opened(table)), qi=["age", "city"], k=20, method="cells", parts=3, output=place
+    )
+    assert release.verified
+    with sf.table(place) as back:
+        released = list(back)
+    assert (kind != "duckdb") or [row["row"] for row in released] == list(range(1200))
+    ages = table["age"].to_pylist()
+    hidden = [ages[row["row"]] for row in released if row["age"] is None]
+    places, known = zip(*((n, age) for n, age in enumerate(hidden) if age), strict=True)
+    assert len(known) > 200
+    assert abs(np.corrcoef(places, known)[0, 1]) < 0.2
+
+
 def visits(rows: int = 2400) -> pa.Table:
     """Rows of persons, of whom some have many and one has a third of all."""
     random = np.random.default_rng(11)

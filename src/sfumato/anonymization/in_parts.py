@@ -499,7 +499,7 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         (*drop, *parted),
         workers,
         request.person,
-        whole.persons is not None,
+        whole.persons is not None or (not table.engine.capabilities.ordered and _wide(request)),
         told,
         others,
     )
@@ -513,6 +513,12 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         source=table,
         mapping=recoding,
     )
+
+
+def _wide(request: Request) -> bool:
+    """Whether cells may cover values beyond their part, which rows that stay in it would tell."""
+    given = request.hierarchies is not None or request.boundaries is not None
+    return given or request.method == "cells"
 
 
 def solve_in_parts(table: Table, request: Request, parts: int, budget: Budget) -> list[Solution]:

@@ -956,10 +956,11 @@ class SQLEngine:
             recoding.reports.clear()
             person = recoding.person
             kept = tuple(name for name in recoding.drop if name != person)
-            owned = replace(recoding, drop=kept, person=None)
+            owned = replace(recoding, drop=kept, person=None, sorted=False)
         as_text = form is not None and bool(form.readers)
         made = _made(self, owned, budget, target is not None, as_text)
-        if person is None and not (ordered and recoding.sorted):
+        again = recoding.sorted and (ordered or isinstance(recoding, Parted))
+        if person is None and not again:
             with ExitStack() as unless_done:  # a session may be interrupted while it ends
                 with made.rows() as (session, rows):
                     if target is None:
