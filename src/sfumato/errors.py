@@ -146,7 +146,7 @@ class MissingExtraError(UnfinishedError):
         )
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(given: object, known: Iterable[str]) -> str:
     """Suggest the closest known names, as a sentence to append to an error.
 
     Examples
@@ -158,7 +158,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     lowered = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(given.lower(), list(lowered), n=3, cutoff=0.6)
+    close = difflib.get_close_matches(str(given).lower(), list(lowered), n=3, cutoff=0.6)
     if close:
         return "Did you mean " + " or ".join(f"`{lowered[name]}`" for name in close) + "?"
     shown = ", ".join(f"`{name}`" for name in names[:12])

@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -146,7 +147,9 @@ class Parameter:
             return self._weights(value, where)
         choices = self.choices or self._choices_by_column
         for one in value.values() if isinstance(value, Mapping) else (value,):
-            if choices and one not in choices and isinstance(one, str):
+            if choices and not isinstance(one, str) and one is not None:
+                raise self._refused(one, where)
+            if choices and one not in choices and one is not None:
                 raise ParameterError(
                     f"`{self.name}` cannot be `{one}`",
                     where=where,
@@ -172,11 +175,10 @@ class Parameter:
 
     def _number(self, value: Any, where: str | None) -> float:
         write = f"Write e.g. {self.name} = 5."
-        plain = not isinstance(value, bool) and (isinstance(value, float) or _whole(value))
-        if not plain:
+        if not _is_number(value):
             raise ParameterError(f"`{self.name}` must be a number", where=where, remedy=write)
         if self.kind is float:
-            return float(value) if isinstance(value, float) else int(value)
+            return int(value) if isinstance(value, Integral) else float(value)
         if self.field.counts and abs(value) > _MOST_ROWS:
             raise ParameterError(
                 f"`{self.name}` is larger than any table", where=where, remedy=write
@@ -210,8 +212,7 @@ class Parameter:
             remedy = f"Write [{self.name}]."
             raise ParameterError(f"`{self.name}` must be a table", where=where, remedy=remedy)
         for name, weight in value.items():
-            number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-            if not number or not 0 <= weight < float("inf"):
+            if not _is_number(weight) or not 0 <= weight < float("inf"):
                 raise ParameterError(
                     f"the weight of `{name}` must be a number, zero or larger",
                     where=where,
@@ -228,9 +229,9 @@ _WHAT = {
 }
 
 
-def _whole(value: Any) -> bool:
-    """Whether it is a whole number of any library."""
-    return hasattr(value, "__index__")
+def _is_number(value: Any) -> bool:
+    """Whether it is a number of any library."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _fits(value: Any, kind: Any) -> bool:

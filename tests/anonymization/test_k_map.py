@@ -207,3 +207,49 @@ def test_people_are_found_by_ranges_of_whole_days(zone: str | None, tmp_path: Pa
     assert '"[1970-' in (tmp_path / "out.csv").read_text()
     found = compare(tmp_path / "out.csv", table)
     assert found.certainty_penalty == pytest.approx(release.utility["ncp"])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_points_in_time_are_found_in_whatever_unit_they_are_kept(
+    unit: str, ending: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    hours = random.integers(0, 20, 900).astype("timedelta64[h]")
+    seen = pa.array(np.datetime64("2000-01-01T00:00:00", "s") + hours).cast(pa.timestamp(unit))
+    people = pa.table({"seen": seen, "sex": random.choice(["F", "M"], 900)})
+    output = tmp_path / f"out.{ending}"
+    sf.anonymize(
+        people.slice(0, 150), k_map=4, population=people, qi=["seen", "sex"], output=output
+    )
+    assert sf.verify(output, population=people).holds
+
+
+@pytest.mark.parametrize("method", ["mondrian", "lattice"])
+def test_short_floats_lie_in_their_ranges_as_they_are_written(method: str) -> None:
+    random = np.random.default_rng(0)
+    some, sex = (random.random(200) * 10).round(1), random.choice(["F", "M", "X"], 200)
+    people = pa.table({"dose": pa.array(some, pa.float32()), "sex": sex})
+    names = ["dose", "sex"]
+    release = sf.anonymize(people, k_map=3, population=people, qi=names, method=method)
+    for cells, value in zip(release.to_arrow().to_pylist(), some.tolist(), strict=True):
+        assert covers(cells["dose"], value)
+
+
+def test_trees_of_columns_that_were_left_out_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "trees").mkdir()
+    towns = "".join(f"t{i};{'north' if i < 5 else 'south'};*\n" for i in range(9))
+    (tmp_path / "trees" / "town.csv").write_text(towns)
+    (tmp_path / "trees" / "ill.csv").write_text("flu;*\ngout;*\nnone;*\n")
+    people, output, trees = population(), tmp_path / "out.csv", str(tmp_path / "trees")
+    sf.anonymize(
+        people.slice(0, 90),
+        k_map=9,
+        population=people,
+        qi=["town", "sex", "age"],
+        identifiers=["ill"],
+        hierarchies=trees,
+        output=output,
+    )
+    assert sf.verify(output, population=people, hierarchies=trees).holds
+    assert sf.attack(output, people, on=["town", "sex"], hierarchies=trees).k_map

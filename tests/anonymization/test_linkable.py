@@ -483,3 +483,25 @@ def test_figures_of_histories_say_what_they_count(key: Path, tmp_path: Path) -> 
     assert "(1 everything lost, as in rows left out)" in once
     assert once.count("(rows shown by one alike count as it)") == 2
     assert "own columns and 2 rows" in once
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "xlsx"])
+def test_histories_of_which_no_row_can_stay_are_refused(
+    ending: str, key: Path, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    who = np.sort(random.integers(0, 20, 80))
+    cells = {"who": who, "ward": random.integers(0, 9, 80), "cost": random.integers(0, 999, 80)}
+    with pytest.raises(ParameterError, match=r"all 80 rows would .* Ask for a smaller k or m"):
+        sf.anonymize(
+            pa.table(cells),
+            k=5,
+            m="all",
+            t=0.01,
+            qi=["ward"],
+            sensitive=["cost"],
+            person="who",
+            linkable=True,
+            key_file=key,
+            output=tmp_path / f"out.{ending}",
+        )

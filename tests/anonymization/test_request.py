@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from cli_tools import sfumato
 from sfumato.anonymization.request import Request, RequestFields
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.fields import reference
 from sfumato.hierarchy import Hierarchy
 
@@ -273,3 +275,29 @@ def test_bad_parsing_in_a_settings_file_is_refused(tmp_path, text, says):
     done = sfumato("anonymize", source, "--config", settings_file)
     assert done.code == 2
     assert says in " ".join(done.err.split())
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    people = pa.table({"age": range(60), "sex": ["F", "M"] * 30})
+    asked: dict[str, Any] = {"k": np.int8(3), "qi": ["age"], "weights": {"age": np.int64(2)}}
+    assert sf.anonymize(people, **asked).k >= 3
+    assert sf.anonymize(people, sensitive=["sex"], t=np.float32(0.5), **asked).k >= 3
+    assert sf.mask(people, beta=0.5, weights={"sex": np.int64(2)}).table is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"weights": {3: 1}}, "`3`"),
+        ({"hierarchies": {"age": "age.csv"}}, "hierarchy of `age` is str"),
+        ({"boundaries": {"age": 30}}, "boundary of `age`"),
+        ({"numbers_as": {"age": ["mean"]}}, "`numbers_as` must be"),
+        ({"numbers_as": np.array(["mean", "mean"])}, "`numbers_as` must be"),
+        ({"k": np.array([3, 4])}, "`k` must be a number"),
+        ({"config": 3}, "`config` must be"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_in_our_words(asked: dict[str, Any], said: str) -> None:
+    people = pa.table({"age": range(60), "sex": ["F", "M"] * 30})
+    with pytest.raises(SfumatoError, match=said):
+        sf.anonymize(people, **({"k": 3, "qi": ["age", "sex"]} | asked))

@@ -510,3 +510,12 @@ def test_bounds_are_shown_by_a_saved_recoding_only():
     assert made.table.columns == ("age_from", "age_to")
     with pytest.raises(ColumnError, match="shows the bounds of `age` in two columns"):
         compare(made.table, table, qi=["age_from", "age_to"])
+
+
+@pytest.mark.parametrize("kind", ["frame", "table", "columns"])
+def test_what_is_no_release_is_refused_without_its_cells(kind):
+    table = people(60, 1)
+    given = {"frame": table.to_pandas(), "table": table, "columns": table.to_pydict()}[kind]
+    with pytest.raises(ParameterError, match=r"^`like` must be a released file") as refused:
+        sf.anonymize(table, like=given, k=2)
+    assert len(str(refused.value)) < 120

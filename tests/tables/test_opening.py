@@ -508,3 +508,31 @@ def test_columns_of_one_name_can_be_left_out_as_is_said(tmp_path):
     with pytest.raises(ColumnError, match=r"leave all of them out with exclude=\[\"a\"\]"):
         sf.table(place).rows
     assert sf.table(place, exclude=["a"]).columns == ("b",)
+
+
+@pytest.mark.parametrize("given", [{"a"}, {"a": 1}.keys(), iter("a"), 3, b"a", [["a"]], [None]])
+@pytest.mark.parametrize("verb", [sf.measure, sf.scan, sf.uniques, sf.minimal_keys, sf.violations])
+def test_columns_that_are_no_list_of_names_are_refused(verb, given) -> None:
+    with pytest.raises(ParameterError, match="must be a list of their names"):
+        verb(pa.table({"a": [1, 2, 2], "b": [1, 1, 2]}), columns=given)
+
+
+@pytest.mark.parametrize("given", [pd.Index(["a"]), np.array(["a"]), pd.Series(["a"]), ("a",)])
+def test_names_of_columns_may_come_from_a_frame(given) -> None:
+    people = pa.table({"a": [1, 2, 2], "b": [1, 1, 2]})
+    assert sf.measure(people, given).columns == ("a",)
+    assert sf.attack(people, people, on=given).matches_one == 1
+
+
+@pytest.mark.parametrize("verb", [sf.uniques, sf.minimal_keys])
+def test_no_columns_are_too_few(verb) -> None:
+    with pytest.raises(ColumnError, match="Name at least one"):
+        verb(pa.table({"a": [1, 2, 2]}), columns=[])
+
+
+def test_intervals_of_pandas_are_refused_with_a_way_out() -> None:
+    frame = pd.DataFrame({"a": range(50)})
+    frame["cut"] = pd.cut(frame["a"], 5)
+    with pytest.raises(ColumnError, match=r"`cut` holds intervals.*astype\(str\)"):
+        sf.table(frame)
+    assert sf.table(frame.astype({"cut": str})).rows == 50

@@ -40,7 +40,7 @@ from sfumato.anonymization.problem import (
 )
 from sfumato.budget import Budget
 from sfumato.engines.protocol import ClassSizes
-from sfumato.errors import BudgetError, spell
+from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.hierarchy import EncodedHierarchy, Published, Ranges
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import class_ids, group_distinct, representatives
@@ -172,6 +172,11 @@ def solve_linkable(problem: Problem, k: int, m: int | None, *, once: bool = Fals
             if left is None or left is sensitive:
                 break
             sensitive = left
+    if (items < 0).all():
+        raise ParameterError(
+            f"all {len(items):,} rows would have to be left out of histories that stay whole",
+            remedy="Ask for a smaller k or m, or for less of sensitive columns.",
+        )
     again = _again(who[entry], items) if once else np.zeros(len(entry), dtype=bool)
     classes = classes[who[entry]]
     return _solution(problem, own, events, entry, classes, items, again, contradictions, m)

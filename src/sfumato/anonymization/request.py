@@ -376,6 +376,11 @@ class Request:
 
         Paths in the file are relative to it.
         """
+        if not isinstance(path, (str, Path)):
+            raise ParameterError(
+                "`config` must be a settings file or the certificate of a release",
+                remedy=f"It is {type(path).__name__} now.",
+            )
         place = Path(path)
         text = read_text(path, "the configuration")
         try:
@@ -424,6 +429,7 @@ class Request:
             return cls._repeated({"method": like.method, "asked": like.asked}, "the release")
         if like is None:
             return cls()
+        _DECLARED["like"].checked(like)
         again = cls.read(certificate_path(str(like).removesuffix(".certificate.json")))
         unopened = tuple(name for name in again.unopened if name not in ("like", "recoding"))
         return replace(again, unopened=unopened)
@@ -941,6 +947,13 @@ def _trees(
     if given is None:
         return {}
     if isinstance(given, Mapping):
+        for name, tree in given.items():
+            if not isinstance(tree, Hierarchy):
+                raise ParameterError(
+                    f"the hierarchy of `{name}` is {type(tree).__name__}, and no tree",
+                    remedy="Read it from its file, e.g. sf.hierarchy.read_arx(path), or name the "
+                    "folder of all files.",
+                )
         return dict(given)
     found = read_folder(given, source.columns)
     return {name: tree for name, tree in found.items() if name in columns}

@@ -144,6 +144,13 @@ class Boundaries:
     """
 
     def __init__(self, columns: Mapping[str, Mapping[str, Any]], where: str | None = None) -> None:
+        for name, rule in columns.items():
+            if not isinstance(rule, Mapping):
+                raise ParameterError(
+                    "a boundary is either marks or a max_width or intervals",
+                    where=f"{where}, [{name}]" if where else f"boundary of `{name}`",
+                    remedy="Write e.g. max_width = 10.",
+                )
         self.columns = {name: dict(rule) for name, rule in columns.items()}
         self.where = where
         for name, rule in self.columns.items():

@@ -417,8 +417,15 @@ def write_arx(hierarchy: Hierarchy, path: str | Path) -> None:
         writer.writerows(zip(*(labels.to_pylist() for labels in levels), strict=True))
 
 
-def read_folder(folder: str | Path, columns: Sequence[str]) -> dict[str, Hierarchy]:
+def read_folder(
+    folder: str | Path, columns: Sequence[str], *, pass_over: bool = False
+) -> dict[str, Hierarchy]:
     """Read ``<column>.csv`` for every column that has one.
+
+    Parameters
+    ----------
+    pass_over
+        Whether files of other columns are left alone: a release lacks some of its table.
 
     Raises
     ------
@@ -428,6 +435,8 @@ def read_folder(folder: str | Path, columns: Sequence[str]) -> dict[str, Hierarc
     place = require_folder(folder, "the hierarchies", kind=HierarchyError)
     found = {}
     for file in sorted(place.glob("*.csv")):
+        if file.stem not in columns and pass_over:
+            continue
         if file.stem not in columns:
             raise HierarchyError(
                 f"there is no column `{file.stem}` for this hierarchy",

@@ -325,8 +325,8 @@ def _places(first: int, last: int, all_places: Callable[[], Iterable[int]]) -> l
 
 def _exact(line: pa.Array, kind: pa.DataType) -> Array:
     """Values that compare exactly with round numbers."""
-    if pa.types.is_floating(kind):
-        return np.asarray(line.cast(pa.float64()))
+    if pa.types.is_floating(kind):  # as they are written: 0.9 of 32 bits is less than 0.9 of 64
+        return np.asarray((line if kind == pa.float64() else as_text(line)).cast(pa.float64()))
     if pa.types.is_integer(kind) and max(abs(line[0].as_py()), abs(line[-1].as_py())) < _SAFE:
         return np.asarray(line.cast(pa.int64()))
     return np.array(line.to_pylist(), dtype=object)

@@ -422,7 +422,7 @@ def attack(
     (1, 1, False)
     """
     budget = budget or Budget()
-    if not on:
+    if not hasattr(on, "__len__") or len(on) == 0:
         raise ParameterError(
             "name at least one column to join on",
             remedy=f"E.g. {spell('on', ['age', 'sex', 'zip'])}.",
@@ -545,4 +545,4 @@ def _trees(
 ) -> Mapping[str, Hierarchy]:
     if given is None or isinstance(given, Mapping):
         return given or {}
-    return read_folder(given, columns)
+    return read_folder(given, columns, pass_over=True)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 
 from sfumato import kernels
 from sfumato.budget import Budget
@@ -41,7 +42,7 @@ def column_weights(opened: Table, weights: Mapping[str, float] | None) -> list[f
                 where=opened.name,
                 remedy=did_you_mean(name, opened.columns),
             )
-        if not (isinstance(weight, (int, float)) and weight > 0 and math.isfinite(weight)):
+        if not (isinstance(weight, Real) and weight > 0 and math.isfinite(weight)):
             raise ParameterError(
                 f"the weight of `{name}` is {weight}",
                 where=opened.name,

@@ -18,7 +18,7 @@ from sfumato import kernels
 from sfumato.budget import Budget, within_budget
 from sfumato.columns.profile import equivalents, expanded
 from sfumato.engines.protocol import Codes
-from sfumato.errors import ParameterError, did_you_mean, spell
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.hitting_sets import (
     SetFamily,
@@ -188,6 +188,8 @@ def minimal_keys(
     opened, person = persons_of(opened, person)
     if columns is not None:
         opened = opened.select(columns)
+    if not opened.columns:
+        raise ColumnError("no columns were named", where=opened.name, remedy="Name at least one.")
     budget.progress("reading the table")
     if person is not None:
         return _keys_of_persons(opened, person, question, budget)

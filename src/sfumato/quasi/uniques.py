@@ -25,7 +25,7 @@ from sfumato import kernels
 from sfumato.budget import PROGRAM_MEMORY, Budget, within_budget
 from sfumato.engines.numbering import SEARCH_BYTES
 from sfumato.engines.protocol import Codes
-from sfumato.errors import EngineMemoryError, ParameterError, spell
+from sfumato.errors import ColumnError, EngineMemoryError, ParameterError, spell
 from sfumato.quasi.greedy import histogram
 from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.proof import held_here
@@ -142,6 +142,8 @@ def uniques(
     opened, person = persons_of(opened, person)
     if columns is not None:
         opened = opened.select(columns)
+    if not opened.columns:
+        raise ColumnError("no columns were named", where=opened.name, remedy="Name at least one.")
     budget.progress("reading the table")
     if person is None:
         histories, codes = None, held_here(opened, budget) or all_combinations(opened, budget)

@@ -179,7 +179,11 @@ def _readings(
         if not part.qi:
             continue
         place = None if hierarchies is None else Path(hierarchies) / name
-        trees = read_folder(place, part.qi) if place is not None and place.is_dir() else {}
+        trees = (
+            read_folder(place, part.qi, pass_over=True)
+            if place is not None and place.is_dir()
+            else {}
+        )
         for column in part.qi:
             labels = part.entries.values_of(column)
             values = theirs.parts[name].entries.values_of(column)

@@ -45,6 +45,7 @@ Ints = npt.NDArray[np.int64]
 
 _AND_ABOVE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\+")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_FRACTION = re.compile(r"(?<=:\d\d)\.(\d*?)0+(?=Z|[+-]|$)")
 _PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d{2}(?:-\d{2})?)|-Q([1-4])|(s))?")
 
 LARGEST_MATRIX = 100_000_000
@@ -149,7 +150,7 @@ def read_cells(
         reader.null_is_value = True
         own = zip(as_text(values).to_pylist(), reader.place.tolist(), strict=True)
         reader.at |= dict(own)  # 2138 is itself, and no area of ZIP codes
-    covered = [reader.places(text) for text in texts]
+    covered = [reader.places(text) for text in reader.plain(texts)]
     if of_person and texts and all(places is None for places in covered):
         raise ColumnError(
             f"none of its {len(texts):,} distinct cells is a value, range or set of values of the "
@@ -173,7 +174,8 @@ class _Reader:
         if postal:  # read from a spreadsheet, 02138 may have become the number 2138
             values = postal_text(name, values, pad=True)
         self.size = len(values)
-        self.text: list[str | None] = as_text(values).to_pylist()
+        self.is_moment = pa.types.is_timestamp(values.type)
+        self.text: list[str | None] = self.plain(as_text(values).to_pylist())
         self.sorted = sorted(text for text in self.text if text is not None)
         self.place = np.arange(self.size)
         self.is_date = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
@@ -188,13 +190,19 @@ class _Reader:
 
     def _climb(self, hierarchy: Hierarchy) -> None:
         """Order values as the leaves of the tree, so that a node covers one run of places."""
-        levels = [level.to_pylist() for level in hierarchy.levels()]
+        levels = [self.plain(level.to_pylist()) for level in hierarchy.levels()]
         order = {levels[0][leaf]: at for at, leaf in enumerate(hierarchy.tree.order.tolist())}
         rank = [order.get(text, len(order)) for text in self.text]
         self.place[np.argsort(rank, kind="stable")] = np.arange(self.size)
         for level in levels[1:]:
             for leaf, label in zip(levels[0], level, strict=True):
                 self.leaves.setdefault(label, []).append(leaf)
+
+    def plain(self, texts: list[Any]) -> list[Any]:
+        """Points in time without the zeros that tell in which unit a file keeps them."""
+        if not self.is_moment:
+            return texts
+        return [text and _FRACTION.sub(_without_zeros, text) for text in texts]
 
     def places(self, text: str | None) -> Ints | tuple[int, int] | None:
         """Covered places, or (low, high) where they are one run; None if not understood."""
@@ -293,6 +301,10 @@ class _Reader:
             members = np.cumsum(flags, axis=1, dtype=np.int32)
         unread = sum(places is None for places in covered)
         return Reading(self.place, low, high, members, unread)
+
+
+def _without_zeros(fraction: re.Match[str]) -> str:
+    return "." + fraction[1] if fraction[1] else ""
 
 
 def _line(name: str, values: pa.Array) -> Ranges | None:

@@ -265,7 +265,7 @@ def _within(
 def _trees(given: Trees | None, opened: Table) -> Mapping[str, Hierarchy]:
     if given is None or isinstance(given, Mapping):
         return given or {}
-    return read_folder(given, opened.columns)
+    return read_folder(given, opened.columns, pass_over=True)
 
 
 def promised(

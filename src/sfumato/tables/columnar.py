@@ -155,6 +155,13 @@ def from_pandas(
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             # Arrow quotes the cell it stumbled over, so its own words are not shown.
             raise _mixed(label, name) from None
+        kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+        if isinstance(kind, pa.BaseExtensionType) and pa.types.is_nested(kind.storage_type):
+            raise ColumnError(
+                f"column `{label}` holds intervals, which have no plain form",
+                where=name,
+                remedy=f'Make them text, e.g. df["{label}"] = df["{label}"].astype(str).',
+            )
         if series.dtype == object and pa.types.is_string(array.type) and not types:
             array = array.dictionary_encode()
         arrays.append(array)

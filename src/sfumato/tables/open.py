@@ -101,18 +101,29 @@ class Table(Frames):
             return known
         if isinstance(columns, str):
             columns = [columns]
-        for at, name in enumerate(columns):
+        given = list(columns) if hasattr(columns, "__getitem__") else None
+        if (
+            given is None
+            or isinstance(columns, Mapping)
+            or not all(isinstance(name, str) for name in given)
+        ):
+            raise ParameterError(
+                "columns must be a list of their names",
+                where=self.name,
+                remedy='Write e.g. ["age", "sex"].',
+            )
+        for at, name in enumerate(given):
             if name not in known:
                 raise ColumnError(
                     f"there is no column `{name}`",
                     where=self.name,
                     remedy=did_you_mean(name, known),
                 )
-            if name in columns[:at]:
+            if name in given[:at]:
                 raise ColumnError(
                     f"column `{name}` is named twice", where=self.name, remedy="Name it once."
                 )
-        return tuple(columns)
+        return tuple(given)
 
     def select(self, columns: Sequence[str]) -> Table:
         """The same table showing only these columns."""
