@@ -40,11 +40,12 @@ def plain(text):
 
 
 def test_the_json_is_the_release(hospital):
-    told = sfumato("anonymize", hospital, "-k", 5, *QI, *OUT, "--json").json
+    told = sfumato("anonymize", hospital, "-k", 5, *QI, *OUT, "--sort", "--json").json
     release = sf.anonymize(
         hospital,
         qi=["birth_date", "sex", "zip"],
         k=5,
+        sort=True,
         identifiers=["patient_id", "name", "ssn", "email", "phone", "note"],
     )
     assert "utility" in told.pop("stays_at_home")
@@ -73,7 +74,9 @@ def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, 
                  "birth_date blurred in", "normalized certainty penalty", "prosecutor 100.00%",
                  "Written and verified", "release.parquet.certificate.json"):  # fmt: skip
         assert told in words, told
-    together, alone = (line for line in done.out.splitlines() if line.startswith("!"))
+    order, together, alone = (line for line in done.out.splitlines() if line.startswith("!"))
+    assert "rows that stand together in the table are more alike" in order
+    assert "(--sort)" in words
     assert "not promised: 1,500 of 1,500 rows" in together
     assert "not promised: `cost` has a value of its own in most rows" in alone
     assert sfumato("verify", out).code == 0

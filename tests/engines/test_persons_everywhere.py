@@ -66,6 +66,23 @@ def test_every_class_holds_five_persons(opened: Opener, destination: str, method
     assert cells == sorted(cells), "their own order could tell whose they are"
 
 
+@pytest.mark.crossed(4)
+@pytest.mark.parametrize("parts", [None, 3])
+def test_rows_are_sorted_where_that_is_asked(
+    opened: Opener, destination: str, parts: int | None
+) -> None:
+    """In a database, too, where parts would otherwise be written one after the other."""
+    table = admissions().drop_columns("patient")
+    source = Table(opened(table))
+    asked: dict[str, Any] = {"qi": QI, "k": 5, "sort": True, "parts": parts}
+    release = sf.anonymize(source, output=destination, force=True, **asked)
+    assert release.certificate is not None
+    assert release.certificate.body["output"]["sorted"] == "by cells"
+    rows = [tuple(row.values()) for row in released_rows(source, destination)]
+    assert rows == sorted(rows)
+    assert sorted(cost for _, _, cost in rows) == table["cost"].to_pylist()
+
+
 def with_dates(table: pa.Table) -> pa.Table:
     """The same with a date and a time, some of them missing."""
     random = np.random.default_rng(9)

@@ -314,3 +314,18 @@ def test_the_order_of_the_input_tells_nothing(key: Path, tmp_path: Path) -> None
             for name, rows in tables.items()
         }
     assert found[0] == found[1] == found[2]
+
+
+def test_tables_are_sorted_and_no_order_is_warned_of() -> None:
+    """Also where every row of the table is another person's, which would keep its place alone."""
+    ids = [f"p{at:03}" for at in range(60)]
+    persons = pa.table({"id": ids, "age": [*range(20, 80)]})
+    visits = pa.table({"patient_id": persons["id"], "ward": ["a", "b"] * 30})
+    described = {"source": visits, "references": {"patient_id": "patients.id"}}
+    house = {
+        "person": "patients.id",
+        "tables": {"patients": {"source": persons, "key": "id"}, "visits": described},
+    }
+    for sort in (False, True):
+        release = sf.relational.anonymize(house, qi=["patients.age"], k=3, sort=sort)
+        assert not [one for one in release.warnings if "keeps their order" in one]

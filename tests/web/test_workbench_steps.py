@@ -338,6 +338,23 @@ def test_problems_are_sentences_that_name_what_pages_ask_for(bench: Running, ope
         assert f'<p class="verdict bad">{told}' in bench.post(f"{opened}/utility", **form).text
 
 
+def test_rows_of_a_sorted_table_are_sorted_where_that_is_ticked(
+    bench: Running, opened: str
+) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **ROLES))
+    bench.post(f"{opened}/risk", k=5, who=1)
+    said = html.unescape(bench.follow(bench.post(f"{opened}/release")).text)
+    assert "the release keeps their order" in said
+    assert "(tick “sort rows by what the release shows” under Risk)" in said
+    assert 'name="sort" value="1" checked' not in bench.get(f"{opened}/risk").text
+    bench.post(f"{opened}/risk", k=5, who=1, sort=1)
+    assert 'name="sort" value="1" checked' in bench.get(f"{opened}/risk").text
+    assert "rows are sorted now" in bench.get(f"{opened}/release").text
+    said = bench.follow(bench.post(f"{opened}/release")).text
+    assert 'data-holds="yes"' in said
+    assert "keeps their order" not in said
+
+
 def test_risk_follows_everything_that_must_hold(bench: Running, opened: str) -> None:
     demand = {"k": 5, "l": 2, "t": "0.3", "method": "mondrian", **ROLES}
     bench.follow(bench.post(f"{opened}/configure", **demand))

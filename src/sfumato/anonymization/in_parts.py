@@ -27,6 +27,7 @@ import pyarrow as pa
 from sfumato.anonymization.actions import pseudonym_step
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.numbers_as import WORDS, as_read, bound_names, type_of_bounds
+from sfumato.anonymization.order import in_order, told_by_order
 from sfumato.anonymization.parting import (
     Crowd,
     PartCosts,
@@ -490,7 +491,10 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         **_cut_cost(sample, parting, request, whole),
     }
     cut = frozenset(one.column for one in parting.cuts)
-    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred, cut)
+    moves = request.sort or whole.persons is not None
+    changed = {*request.qi_columns, *request.actions, *request.replaced, *request.dropped}
+    telling = () if moves else in_order(table, changed, request.dropped, budget)
+    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred, cut, telling)
     recoding = Parted(
         parting,
         reads,
@@ -499,7 +503,7 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         (*drop, *parted),
         workers,
         request.person,
-        whole.persons is not None or (not table.engine.capabilities.ordered and _wide(request)),
+        moves or (not table.engine.capabilities.ordered and _wide(request)),
         told,
         others,
     )
@@ -834,6 +838,8 @@ class _Told:
     columns: tuple[str, ...]
     inferred: Mapping[str, str] = field(default_factory=dict)
     cut: frozenset[str] = frozenset()
+    telling: tuple[str, ...] = ()
+    """Columns that the order of rows tells, if they are not shown as they are."""
 
     def _risks(self, found: Sequence[Risk]) -> tuple[Risk, ...]:
         """By set; none, not told, where persons or classes of a set may lie in several parts."""
@@ -860,7 +866,7 @@ class _Told:
                 "column": self.request.person,
                 "persons": self.whole.persons or self.whole.rows,
                 **({"left_out": left} if self.whole.persons is None or not left else {}),
-                "sorted": self.whole.persons is not None,
+                "sorted": self.request.sort or self.whole.persons is not None,
             }
         if self.inferred:
             details["inferred_hierarchies"] = dict(self.inferred)
@@ -874,15 +880,17 @@ class _Told:
                 f"the loss of `{name}` is counted within each part: others may show the same "
                 "numbers, and `sfumato utility` then finds more"
             ] = None
+        actions = all_actions(self.columns, self.request, done)
+        changed = [name for name in self.telling if actions[name] != "kept"]
         return {
             "suppressed_rows": left,
             "suppressed_cells": costs.suppressed_cells,
-            "column_actions": all_actions(self.columns, self.request, done),
+            "column_actions": actions,
             "utility": costs.utility,
             "details": details,
             "rows": costs.released,
             "k": costs.k,
             "classes": costs.classes,
             "stopped_by": next((one["stopped_by"] for one in told if one["stopped_by"]), None),
-            "warnings": tuple(warned),
+            "warnings": (*told_by_order(changed), *warned),
         }

@@ -33,6 +33,7 @@ from sfumato.anonymization.numbers_as import (
     coincidences,
     number_columns,
 )
+from sfumato.anonymization.order import in_order, told_by_order
 from sfumato.anonymization.persons import group_persons, numbered, persons_in_classes
 from sfumato.anonymization.problem import Problem, Shape, Solution, largest_sets, piece_view
 from sfumato.anonymization.request import Request
@@ -159,6 +160,7 @@ def release_of(
     )
     told = (
         *_warnings(table, request, release),
+        *_order_told(table, request, release),
         *named,
         *label_warnings(parts),
         *far_ends(parts, request),
@@ -277,6 +279,8 @@ def all_actions(
 
 def _sorted(request: Request, problem: Problem) -> bool:
     """Whether rows leave their order: where persons have several, it could tell whose they are."""
+    if request.sort:
+        return True
     histories, person = problem.histories, request.person
     if histories is None or person is None:
         return False
@@ -649,6 +653,15 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             "be blurred enough within the boundaries"
         )
     return tuple(found)
+
+
+def _order_told(table: Table, request: Request, release: Release) -> tuple[str, ...]:
+    """That rows keep an order that tells what the release does not show."""
+    assert release.mapping is not None
+    if release.mapping.sorted:
+        return ()
+    changed = [name for name, action in release.column_actions.items() if action != "kept"]
+    return told_by_order(in_order(table, changed, request.dropped))
 
 
 def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> Postponed:

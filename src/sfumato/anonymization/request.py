@@ -283,6 +283,16 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             default=False,
         ),
     ]
+    sort: Annotated[
+        bool,
+        Field(
+            "Sort rows by the cells of the release, so that their place tells nothing else; "
+            "otherwise they keep the order of the table, which may tell what was blurred.",
+            WRITING,
+            "--sort",
+            default=False,
+        ),
+    ]
     suppressed_as: Annotated[
         Literal["typed", "text"],
         Field(

@@ -283,7 +283,9 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
     if inferred := release.details.get("inferred_hierarchies"):
         parts += titled("Inferred hierarchies", figures(inferred.items(), first=False))
     parts.append("")
-    if release.details.get("persons", {}).get("sorted"):
+    if release.asked.get("sort"):
+        parts.append(Text("Rows are sorted by their cells: their own order could tell more."))
+    elif release.details.get("persons", {}).get("sorted"):
         parts.append(
             Text("Rows are sorted by their cells: their own order could tell whose they are.")
         )

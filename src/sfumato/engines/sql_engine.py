@@ -643,13 +643,17 @@ class SQLEngine:
             chosen = np.arange(total)
         else:
             chosen = np.random.default_rng(seed).choice(total, rows, replace=False, shuffle=False)
+        return self.rows_at(np.sort(chosen).astype(np.int64), names)
+
+    def rows_at(self, chosen: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Rows at ascending positions, where rows have an order."""
+        held, declared = self.connection.rows(), columns_named(self.schema(), names)
         statement = sql.select(
             "SELECT CELLS FROM NUMBERED AS numbered "
             "WHERE position IN (SELECT position FROM wanted) ORDER BY position",
             CELLS=[sql.field(f"c{held.at(name)}") for name in names],
             NUMBERED=held.numbered(names),
         )
-        chosen = np.sort(chosen).astype(np.int64)
         try:
             with self.connection.session() as session:
                 session.upload("wanted", pa.table({"position": chosen}))

@@ -23,7 +23,7 @@ _UNDERSTOOD = frozenset(
     {
         "qi", "k", "m", "linkable", "person", "identifiers", "pseudonyms", "key_file", "seed",
         "rows_are_people", "categorical", "hierarchies", "infer_hierarchies", "weights",
-        "numbers_as", "exact_ends", "shift_dates", "shift_days",
+        "numbers_as", "exact_ends", "shift_dates", "shift_days", "sort",
     }
 )  # fmt: skip
 

@@ -629,15 +629,12 @@ def _planned(plan: Plan, name: str, opened: Table, person: str | None, budget: B
         )
     at = replace(plan.made.tables[name], table=opened)
     there = replace(plan, made=replace(plan.made, tables={**plan.made.tables, name: at}))
-    request = there.request(name, identifiers=list(drop), person=person)
+    request = there.request(name, identifiers=list(drop), person=person, sort=True)
     try:
         found = release_of(opened, request, solve(opened, request, budget))
     except InputError as error:  # people know the table by its own name
         where = name if error.where == opened.name else error.where
         raise type(error)(error.what, where=where, remedy=error.remedy) from error
-    assert isinstance(found.mapping, Recoding)
     # The table has no column of its own that names its persons: nothing is to be said of it.
     promises = [one for one in found.promises if not isinstance(one, WithoutColumns)]
-    return replace(
-        found, mapping=replace(found.mapping, sorted=True), promises=(*promises, *without)
-    )
+    return replace(found, promises=(*promises, *without))

@@ -285,7 +285,7 @@ def compare(
 def _refuse_unpaired(released: Table, original: Table, told: Mapping[str, Any]) -> None:
     """Refuse rows of which nobody knows which was which."""
     if told.get("output", {}).get("sorted"):
-        why = "the rows of the release are sorted by their cells, since several are one person's"
+        why = "the rows of the release are sorted by their cells"
     elif not (released.engine.capabilities.ordered and original.engine.capabilities.ordered):
         why = "rows of a database or of Spark have no order of their own"
     else:
@@ -530,6 +530,9 @@ def boundary_violations(
     {'age': 1}
     """
     names = list(boundaries.columns)
+    if key is None:
+        opened = table(released)
+        _refuse_unpaired(opened, table(original), told_beside(opened.name))
     view = pair_tables(original, released, names, key=key, hierarchies=hierarchies)
     rows = _rows(original, names, "original")
     shapes: dict[str, EncodedHierarchy | Ranges | ValueSets] = {}

@@ -100,6 +100,8 @@ class Choices(_Demands):  # type: ignore[misc]
     """The column that says whose rows they are, one of those that are left out."""
     names_published: bool = False
     """Whether columns that seem to name persons are published all the same."""
+    sort: bool = False
+    """Whether rows stand in the order of their cells."""
     weights: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
     """Levels that full-domain recoding takes, by column; the others are searched for."""
@@ -145,7 +147,8 @@ class Choices(_Demands):  # type: ignore[misc]
         for role in self.roles.values():
             _known("role", role, ROLES)
         texts = isinstance(self.pseudonyms, tuple) and isinstance(self.key_file, str)
-        texts = texts and isinstance(self.person, str) and isinstance(self.names_published, bool)
+        texts = texts and isinstance(self.person, str)
+        texts = texts and isinstance(self.names_published, bool) and isinstance(self.sort, bool)
         if not texts or not all(isinstance(name, str) for name in self.pseudonyms):
             raise ParameterError("pseudonyms are not given as names of columns")
 
@@ -295,6 +298,8 @@ class Choices(_Demands):  # type: ignore[misc]
         if now.names_published != self.names_published:
             verb = "may" if now.names_published else "must not"
             said.append(f"columns that seem to name persons {verb} be published now")
+        if now.sort != self.sort:
+            said.append(f"rows {'are sorted' if now.sort else 'keep their order'} now")
         if now.used_trees != self.used_trees:
             said.append("trees or limits are others")
         if now.known != self.known and now.demand == self.demand and now.qi == self.qi:
@@ -427,6 +432,8 @@ class Choices(_Demands):  # type: ignore[misc]
             given["person"] = self.person
         if self.names_published:
             given["rows_are_people"] = True
+        if self.sort:
+            given["sort"] = True
         weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
         if weights:
             given["weights"] = weights

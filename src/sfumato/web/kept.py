@@ -286,7 +286,7 @@ class Version:
     changed: bool = False
     """Whether its file may be another one than was measured."""
     sorted: bool = False
-    """Whether its rows left their order, as some are one person's."""
+    """Whether its rows left their order."""
 
 
 def version_of(

@@ -214,6 +214,7 @@ def demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
         key_file=key,
         person=form.get("person", [now.person])[0],
         names_published="names_published" in form if "who" in form else now.names_published,
+        sort="sort" in form if "who" in form else now.sort,
     )
 
 
@@ -442,6 +443,7 @@ _CONTROLS = {
     "weights": "“matters” beside a column, under Configure",
     "person": "“counted in” under Risk",
     "rows_are_people": "tick “publish columns that seem to name persons” under Risk",
+    "sort": "tick “sort rows by what the release shows” under Risk",
     "sets": f"“Several sets of columns” {_KNOWS}",
     "k_map": f"“People a row matches, at least” {_KNOWS}",
     "population": f"“of the table” {_KNOWS}",
