@@ -248,7 +248,9 @@ def test_warning_where_identifiers_stay():
     table = people().append_column("ssn", pa.array([f"{n:09d}" for n in range(400)]))
     kept = sf.anonymize(table, qi=["age"], k=5, rows_are_people=True)
     assert any("`ssn`" in warning for warning in kept.warnings)
-    assert not said(sf.anonymize(table, qi=["age"], k=5, identifiers=["ssn"]))
+    (told,) = said(sf.anonymize(table, qi=["age"], k=5, identifiers=["ssn"]))
+    assert "alike than others in `ssn`" in told  # it numbers the rows
+    assert not said(sf.anonymize(table, qi=["age"], k=5, identifiers=["ssn"], sort=True))
 
 
 def test_warning_where_the_folder_holds_a_release_of_the_same_table(tmp_path):

@@ -26,7 +26,7 @@ __all__ = ["in_order", "told_by_order"]
 
 ALIKE = 0.4
 """The ratio up to which a column is in order; in public tables that nobody sorted it is 0.7 to 1.2,
-and 0.5 where the rows of a household stand together."""
+and half of that where the rows of a household stand together."""
 CERTAIN = 5
 """By how many standard deviations it lies below that of a random order, so that chance never is."""
 FEWEST = 20
