@@ -513,6 +513,19 @@ def test_where_there_is_time_enough_mondrian_comes_before_an_iteration(share, fi
     assert names.count("mondrian") == 1
 
 
+@pytest.mark.parametrize(("seconds", "rules"), [(0.0, {}), (math.inf, {}), (0.0, {"t": 0.2})])
+def test_many_entries_are_iterated_where_that_need_not_hurry(seconds, rules, monkeypatch):
+    monkeypatch.setattr(best, "SHARED", 1)
+    monkeypatch.setattr(best, "SOON", 0.0)
+    monkeypatch.setattr(best, "ITERATING", seconds)
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6, **rules)
+    ground = Ground.of(problem)
+    names = [name for name, _ in best._groupings(problem, blocks, ground, "certainty", 0)]
+    hurries = bool(seconds or rules)
+    assert names[0] == ("mondrian" if hurries else "iterated")
+    assert names.count("iterated") == (not hurries)
+
+
 def test_a_descent_that_is_not_done_in_time_is_no_start_beside_another(monkeypatch):
     problem, blocks = iterated_problem(crowd(np.random.default_rng(3), 600), 6, seconds=None)
     monkeypatch.setattr(best, "SHARED", 1)

@@ -112,6 +112,9 @@ CUTTING, SOON = (0.001, (1e-6, 5e-6)), 0.02
 """Seconds, and seconds an entry, that must be left for Mondrian, which takes less, where there is a
 start; and where all columns have trees, in which it seldom loses least. And the share of the time
 left that it may take before all others: of many combinations an iteration may not come far."""
+ITERATING = 3e-8
+"""Seconds, for each entry and pair of columns, that must be left for an iteration of many entries:
+the more columns, the more nodes it looks at, and the longer it takes to look at one."""
 COARSE, WAYS = (100, 500), 8
 """Steps of an iteration release at least one row in so many, with a time limit and without, where
 it is not as fine as can be; and how many of them there are at most."""
@@ -515,8 +518,10 @@ def _groupings(
     Where there is a time limit those are of iterated global recoding, and the lattice is only
     descended where there seems to be time for that. Where time is over before that has ended, or
     before rows that are left over were placed, Mondrian still follows: it is quick, and loses less
-    than what was begun. Where it is quick beside the time there is, it comes first. Meanwhile
-    `making` tells how long it took to make starts of groups, and what these lose.
+    than what was begun. Where it is quick beside the time there is, it comes first. So it does
+    where there are many entries: these are only iterated where there is time for that, all columns
+    have trees, and classes are not compared with all rows. Meanwhile `making` tells how long it
+    took to make starts of groups, and what these lose.
     """
     plain, budget = replace(problem, options={}), problem.budget
 
@@ -537,14 +542,17 @@ def _groupings(
             yield name, placed(plain, blocks, covered)
 
     found: list[str] = []
-    slow, large = 0.0, len(blocks.order) >= SHARED
     crowded, limited = problem.rules.k > FEW, budget.seconds is not None
     trees = all(isinstance(shape, EncodedHierarchy) for shape in problem.shapes.values())
+    slow, large = 0.0, len(blocks.order) >= SHARED
+    iterating = (crowded or limited or most) and Iteration.possible(problem)
+    if large and limited and trees and iterating and not compares(problem.rules):
+        large = budget.remaining < ITERATING * len(blocks.order) * len(problem.qi) ** 2
     cutting = [CUTTING[0] + each_entry * len(blocks.order) for each_entry in CUTTING[1]]
     cut = large or (limited and cutting[0] < SOON * budget.remaining)
     if cut:
         yield "mondrian", _cut(plain, blocks)
-    if (crowded or limited or most) and not large and Iteration.possible(problem):
+    if iterating and not large:
         whole, known = None, list[Array]()
         for name, covered, taken, last in _iterated(plain, blocks, ground, most, making):
             slow, answered = slow or taken, cut or bool(found)
