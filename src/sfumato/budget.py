@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from sfumato.errors import ParameterError
+from sfumato.fields import checked, fitted
 
 __all__ = [
     "LEAST_MEMORY",
@@ -144,6 +145,9 @@ class Budget:
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.seconds = fitted("`seconds`", self.seconds, float | None)
+        self.memory = fitted("`memory`", self.memory, int | None)
+        self.threads = fitted("`threads`", self.threads, int | None)
         if self.seconds is not None and not self.seconds >= 0:
             raise ParameterError(
                 f"a time budget of {self.seconds} s is not possible", remedy="Give zero or more."
@@ -411,15 +415,16 @@ def limited(threads: int | None) -> Iterator[None]:
 
 
 def within_budget(function: Callable[P, S]) -> Callable[P, S]:
-    """Let the budget that a verb is given by name be at work as long as the verb runs."""
+    """Check what a verb is given; a budget given by name is at work as long as the verb runs."""
+    verb = checked(function)
 
     @wraps(function)
     def working(*given: P.args, **named: P.kwargs) -> S:
         budget = named.get("budget")
         if not isinstance(budget, Budget):
-            return function(*given, **named)
+            return verb(*given, **named)
         with budget.at_work():
-            return function(*given, **named)
+            return verb(*given, **named)
 
     return working
 

@@ -12,7 +12,7 @@ import importlib
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +76,7 @@ class Finding(Result):
         return not self.holds and not self.unchecked
 
 
+@runtime_checkable
 class Promise(Protocol):
     """Something that must be true of a released table."""
 
