@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ColumnError, ParameterError, SfumatoError
 from sfumato.fields import checked
 
 PEOPLE = pa.table(
@@ -209,3 +209,23 @@ def test_what_is_of_the_right_kind_gets_there() -> None:
     frame = PEOPLE.to_pandas()
     assert sf.measure(PEOPLE, frame.columns[:2]) == sf.measure(PEOPLE, ["age", "sex"])
     assert sf.measure(PEOPLE, np.array(["age"])) == sf.measure(PEOPLE, "age")
+
+
+def test_a_name_of_half_a_character_is_refused() -> None:
+    with pytest.raises(ColumnError, match="the name of column 1 holds half of a character"):
+        sf.measure(pd.DataFrame({"\ud800": [1, 2], "age": [1, 1]}))
+
+
+def test_a_question_is_not_ended_twice() -> None:
+    said = str(SfumatoError("is the server there?", remedy="Start it."))
+    assert said == "is the server there? Start it."
+
+
+def test_one_row_is_one_row() -> None:
+    one = pa.table({"age": [1], "ill": ["flu"]})
+    with pytest.raises(ParameterError, match="p = 2 is larger than the table, which has 1 row"):
+        sf.anonymize(one, qi=["age"], p=2, sensitive=["ill"])
+    with pytest.raises(ParameterError, match=r"the only row holds 1 distinct .* in 1 row\. Ask"):
+        sf.anonymize(one, qi=["age"], l=2, sensitive=["ill"])
+    with pytest.raises(ParameterError, match="`sensitive_bins` of `ill` must be a number"):
+        sf.anonymize(one, qi=["age"], l=2, sensitive=["ill"], sensitive_bins={"ill": None})  # type: ignore[dict-item]

@@ -221,7 +221,7 @@ class Parameter:
         for name, weight in value.items():
             if not _is_number(weight) or not 0 <= weight < float("inf"):
                 raise ParameterError(
-                    f"the weight of `{name}` must be a number, zero or larger",
+                    f"`{self.name}` of `{name}` must be a number, zero or larger",
                     where=where,
                     remedy=f"Write e.g. {name} = 2.",
                 )
@@ -403,8 +403,10 @@ def fitted(name: str, value: Any, hint: Any, where: str | None = None) -> Any:
 def _is_beyond(kind: Any) -> bool:
     """Whether nobody can say here what is of this type, or only numpy can."""
     outside = get_origin(kind) or kind
-    module = getattr(outside, "__module__", "")
-    return outside is Any or isinstance(outside, TypeVar) or module.partition(".")[0] == "numpy"
+    if outside is Any or isinstance(outside, TypeVar):
+        return True
+    unasked = getattr(outside, "_is_protocol", False) and not outside._is_runtime_protocol
+    return unasked or outside.__module__.partition(".")[0] == "numpy"
 
 
 def _as_number(value: Any, kind: type) -> float | None:
