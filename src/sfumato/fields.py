@@ -322,6 +322,7 @@ def declares(declared: type) -> Callable[[Verb], Verb]:
     return decorate
 
 
+_NONE = types.NoneType
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -394,7 +395,7 @@ def fitted(name: str, value: Any, hint: Any, where: str | None = None) -> Any:
                 _require_characters(name, os.fspath(value))
             return value
     raise ParameterError(
-        f"{name} must be {' or '.join(map(_described, kinds))}",
+        f"{name} must be {' or '.join(_described(one) for one in kinds if one is not _NONE)}",
         where=where,
         remedy=getattr(kinds[0], "remedy", f"It is {_as_shown(value)} now."),
     )
@@ -413,7 +414,7 @@ def _as_number(value: Any, kind: type) -> float | None:
     """A number of any library as one of Python; None where it is none of this kind."""
     if type(value).__name__ in ("bool", "bool_"):  # numpy has one of its own
         return bool(value) if kind is bool else None
-    if kind is bool or not isinstance(value, Real) or value != value:
+    if kind is bool or not isinstance(value, Real):
         return None
     try:
         as_float = float(value)
@@ -451,7 +452,7 @@ def _described(kind: Any) -> str:
     """What a value of a type is, for people who write Python."""
     outside, inside = get_origin(kind) or kind, get_args(kind)
     if outside in (Sequence, Collection, Iterable):
-        return "a list of text" if inside[0] is str else "a list"
+        return "a list of names" if inside[0] is str else "a list"
     told = {
         bool: "True or False",
         int: "a whole number",
@@ -462,7 +463,6 @@ def _described(kind: Any) -> str:
         os.PathLike: "a path",
         Mapping: "a dictionary",
         Callable: "a function",
-        types.NoneType: "None",
     }
     name = getattr(outside, "__name__", str(outside))
     return told.get(outside) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
