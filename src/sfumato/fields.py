@@ -322,7 +322,7 @@ def declares(declared: type) -> Callable[[Verb], Verb]:
     return decorate
 
 
-_NONE = types.NoneType
+_NONE = type(None)
 P = ParamSpec("P")
 R = TypeVar("R")
 
