@@ -216,6 +216,18 @@ def test_a_name_of_half_a_character_is_refused() -> None:
         sf.measure(pd.DataFrame({"\ud800": [1, 2], "age": [1, 1]}))
 
 
+def test_impossible_numbers_of_threads_are_refused() -> None:
+    for number in (0, -1, 10**20):
+        with pytest.raises(ParameterError, match="threads are not possible"):
+            sf.Budget(threads=number)
+
+
+def test_a_column_of_infinities_alone_is_blurred_too() -> None:
+    nowhere = [float("nan"), float("inf"), float("-inf"), float("nan")]
+    found = sf.population(pa.table({"a": nowhere, "b": [1, 2, 3, 4]}), universe=1e6)
+    assert found.plan is not None
+
+
 def test_a_question_is_not_ended_twice() -> None:
     said = str(SfumatoError("is the server there?", remedy="Start it."))
     assert said == "is the server there? Start it."

@@ -53,6 +53,8 @@ __all__ = [
 
 LEAST_MEMORY = 256 * 2**20
 """Bytes below which a limit could not be kept: the program itself may take half of it."""
+MOST_THREADS = 1 << 16
+"""No machine has more cores."""
 PROGRAM_MEMORY = 128 * 2**20
 """What compiled loops and batches of rows on their way take, however few rows are held."""
 
@@ -156,6 +158,10 @@ class Budget:
             raise ParameterError(
                 f"a memory budget of {self.memory} bytes is not possible",
                 remedy=f"Give at least {LEAST_MEMORY // 2**20}MB.",
+            )
+        if self.threads is not None and not 0 < self.threads <= MOST_THREADS:
+            raise ParameterError(
+                f"{self.threads} threads are not possible", remedy=f"Give 1 to {MOST_THREADS:,}."
             )
 
     @property
