@@ -394,8 +394,9 @@ def fitted(name: str, value: Any, hint: Any, where: str | None = None) -> Any:
             if isinstance(value, (str, os.PathLike)):
                 _require_characters(name, os.fspath(value))
             return value
+    wanted = " or ".join(_described(one) for one in kinds if one is not _NONE)
     raise ParameterError(
-        f"{name} must be {' or '.join(_described(one) for one in kinds if one is not _NONE)}",
+        f"{name} must be {wanted if where is None else wanted.replace('dictionary', 'table')}",
         where=where,
         remedy=getattr(kinds[0], "remedy", f"It is {_as_shown(value)} now."),
     )
