@@ -109,7 +109,9 @@ class Drive:
         for width in (1400, 400):
             self.page.set_viewport_size({"width": width, "height": 900})
             picture = OUT / f"{self.table}-{self.taken:02}-{name}-{width}.png"
-            self.page.screenshot(path=picture, full_page=True, animations="disabled")
+            # what sticks to a window has no place of its own in a picture of the whole page
+            still = ".dock { position: static !important }"
+            self.page.screenshot(path=picture, full_page=True, animations="disabled", style=still)
             wide = self.page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{picture.name} is {wide} pixels wide"
         self.page.set_viewport_size({"width": 1400, "height": 900})

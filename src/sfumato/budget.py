@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from sfumato.errors import ParameterError
+from sfumato.fields import checked, fitted
 
 __all__ = [
     "LEAST_MEMORY",
@@ -52,6 +53,8 @@ __all__ = [
 
 LEAST_MEMORY = 256 * 2**20
 """Bytes below which a limit could not be kept: the program itself may take half of it."""
+MOST_THREADS = 1 << 16
+"""No machine has more cores."""
 PROGRAM_MEMORY = 128 * 2**20
 """What compiled loops and batches of rows on their way take, however few rows are held."""
 
@@ -144,6 +147,9 @@ class Budget:
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.seconds = fitted("`seconds`", self.seconds, float | None)
+        self.memory = fitted("`memory`", self.memory, int | None)
+        self.threads = fitted("`threads`", self.threads, int | None)
         if self.seconds is not None and not self.seconds >= 0:
             raise ParameterError(
                 f"a time budget of {self.seconds} s is not possible", remedy="Give zero or more."
@@ -152,6 +158,10 @@ class Budget:
             raise ParameterError(
                 f"a memory budget of {self.memory} bytes is not possible",
                 remedy=f"Give at least {LEAST_MEMORY // 2**20}MB.",
+            )
+        if self.threads is not None and not 0 < self.threads <= MOST_THREADS:
+            raise ParameterError(
+                f"{self.threads} threads are not possible", remedy=f"Give 1 to {MOST_THREADS:,}."
             )
 
     @property
@@ -411,15 +421,16 @@ def limited(threads: int | None) -> Iterator[None]:
 
 
 def within_budget(function: Callable[P, S]) -> Callable[P, S]:
-    """Let the budget that a verb is given by name be at work as long as the verb runs."""
+    """Check what a verb is given; a budget given by name is at work as long as the verb runs."""
+    verb = checked(function)
 
     @wraps(function)
     def working(*given: P.args, **named: P.kwargs) -> S:
         budget = named.get("budget")
         if not isinstance(budget, Budget):
-            return function(*given, **named)
+            return verb(*given, **named)
         with budget.at_work():
-            return function(*given, **named)
+            return verb(*given, **named)
 
     return working
 

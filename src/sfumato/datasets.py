@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.errors import EngineError, ParameterError, did_you_mean
+from sfumato.fields import checked
 from sfumato.files import appearing
 from sfumato.results import Result
 
@@ -109,6 +110,7 @@ def listing() -> Listing:
     return Listing(tuple(_tables().values()))
 
 
+@checked
 def describe(name: str) -> Dataset:
     """What a table is, and where it comes from.
 
@@ -124,6 +126,7 @@ def describe(name: str) -> Dataset:
     return known[name]
 
 
+@checked
 def load(name: str) -> Table:
     """Open a table by its name.
 
@@ -138,6 +141,7 @@ def load(name: str) -> Table:
     return table(path(name))
 
 
+@checked
 def path(name: str) -> Path:
     """The Parquet file of a table; it is fetched if this machine does not have it.
 
@@ -156,6 +160,7 @@ def path(name: str) -> Path:
     return kept
 
 
+@checked
 def hierarchies(name: str) -> Path:
     """The folder of a table's generalization hierarchies, for `anonymize`.
 
@@ -175,6 +180,7 @@ def hierarchies(name: str) -> Path:
     return next(place / below for place in _folders() if (place / below).is_dir())
 
 
+@checked
 def save(
     name: str,
     destination: str | os.PathLike[str],

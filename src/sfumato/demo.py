@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, spell
+from sfumato.fields import checked
 from sfumato.results import Result
 
 __all__ = [
@@ -82,6 +83,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
+@checked
 def people(rows: int = 20_000, seed: int = 0) -> pa.Table:
     """Patients of a synthetic hospital.
 
@@ -101,6 +103,7 @@ def people(rows: int = 20_000, seed: int = 0) -> pa.Table:
     return pa.Table.from_batches(people_batches(rows, seed), people_schema())
 
 
+@checked
 def people_batches(rows: int = 20_000, seed: int = 0) -> Iterator[pa.RecordBatch]:
     """The same patients, block by block, so that any number of them fits in memory."""
     if not 0 <= rows <= NUMBERS:
@@ -461,6 +464,7 @@ class WrittenFolder(Result):
     seed: int
 
 
+@checked
 def write_people(
     destination: str | os.PathLike[str],
     rows: int = 20_000,
@@ -503,6 +507,7 @@ def write_people(
     return Written(output=target, rows=rows, columns=tuple(schema.names), seed=seed)
 
 
+@checked
 def write_hospital(
     folder: str | os.PathLike[str],
     rows: int = 20_000,

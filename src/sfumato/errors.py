@@ -78,7 +78,8 @@ class SfumatoError(Exception):
         self.remedy = remedy
         message = f"{where}: {what}" if where else what
         if remedy:
-            message = f"{message.rstrip('.')}. {remedy}"
+            end = "" if message.endswith(("?", "!")) else "."
+            message = f"{message.rstrip('.')}{end} {remedy}"
         super().__init__(message)
 
 

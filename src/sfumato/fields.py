@@ -2,20 +2,23 @@
 
 A parameter is an entry of a `TypedDict`, annotated with a `Field`. From that come the signature and
 its checks, the settings file, the options of the command line, the form of the workbench and the
-reference page; type checkers read the entry itself.
+reference page; type checkers read the entry itself. Functions that declare nothing are checked
+against their signatures.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
+import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sfumato.errors import ParameterError, did_you_mean
 
@@ -25,7 +28,9 @@ __all__ = [
     "Field",
     "Parameter",
     "Weights",
+    "checked",
     "declares",
+    "fitted",
     "parameters",
     "reference",
 ]
@@ -157,6 +162,8 @@ class Parameter:
                 )
         if not _fits(value, self.kind):
             raise self._refused(value, where)
+        if isinstance(value, (Mapping, list, tuple)) and self.kind is not Any:
+            return fitted(f"`{self.name}`", value, self.kind, where)
         return str(value) if isinstance(value, Path) and self.kind is not Any else value
 
     def _refused(self, value: Any, where: str | None) -> ParameterError:
@@ -214,7 +221,7 @@ class Parameter:
         for name, weight in value.items():
             if not _is_number(weight) or not 0 <= weight < float("inf"):
                 raise ParameterError(
-                    f"the weight of `{name}` must be a number, zero or larger",
+                    f"`{self.name}` of `{name}` must be a number, zero or larger",
                     where=where,
                     remedy=f"Write e.g. {name} = 2.",
                 )
@@ -313,3 +320,157 @@ def declares(declared: type) -> Callable[[Verb], Verb]:
         return verb
 
     return decorate
+
+
+_NONE = type(None)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse arguments of another kind than the signature says, before anything is done.
+
+    Numbers of any library become those of Python, arrays of names become lists, and one name where
+    several may be given becomes a list of one. What only the function can judge, such as the dtype
+    of an array, is left to it.
+    """
+    names = list(inspect.signature(function).parameters)
+    hints: dict[str, Any] = {}
+
+    @wraps(function)
+    def checking(*given: P.args, **named: P.kwargs) -> R:
+        if not hints:  # not before the module is read: types may stand further down
+            hints.update(_types_of(function))
+        by_place = [
+            fitted(f"`{name}`", value, hints.get(name, Any))
+            for name, value in zip(names, given, strict=False)
+        ]
+        by_name = {name: fitted(f"`{name}`", v, hints.get(name, Any)) for name, v in named.items()}
+        if isinstance(seed := by_name.get("seed", 0), int) and seed < 0:
+            raise ParameterError("`seed` must be zero or larger", remedy="Give e.g. 0.")
+        return function(*by_place, *given[len(by_place) :], **by_name)  # type: ignore[arg-type]
+
+    return checking
+
+
+def _types_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """What arguments must be; what is imported for type checkers alone is left to the function."""
+    found: dict[str, Any] = {}
+    for name, hint in function.__annotations__.items():
+        with contextlib.suppress(NameError):
+            said = types.SimpleNamespace(__annotations__={name: hint})
+            found |= get_type_hints(said, inspect.unwrap(function).__globals__)
+    return found
+
+
+def fitted(name: str, value: Any, hint: Any, where: str | None = None) -> Any:
+    """A value as its type says; `name` is how an error calls it, `where` the file it stands in."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if any(_is_beyond(one) for one in kinds):
+        return value
+    for kind in kinds:
+        outside, inside = get_origin(kind) or kind, get_args(kind)
+        if kind in (bool, int, float):
+            if (number := _as_number(value, kind)) is not None:
+                return number
+        elif outside in (Sequence, Collection, Iterable):
+            if (several := _as_several(value, outside, inside[0])) is not None:
+                unseen = inside[0] is Any or outside is Iterable  # which can be read only once
+                for at, one in enumerate(() if unseen else several, 1):
+                    fitted(f"entry {at} of {name}", one, inside[0], where)
+                return several
+        elif outside is Mapping:
+            if isinstance(value, Mapping):
+                for key in value:
+                    fitted(f"a name in {name}", key, inside[0], where)
+                return {
+                    key: fitted(f"{name} of `{key}`", one, inside[1], where)
+                    for key, one in value.items()
+                }
+        elif outside in (Callable, Literal):
+            if callable(value) if outside is Callable else isinstance(value, str):
+                return value
+        elif isinstance(value, outside):
+            if isinstance(value, (str, os.PathLike)):
+                _require_characters(name, os.fspath(value))
+            return value
+    wanted = " or ".join(_described(one) for one in kinds if one is not _NONE)
+    raise ParameterError(
+        f"{name} must be {wanted if where is None else wanted.replace('dictionary', 'table')}",
+        where=where,
+        remedy=getattr(kinds[0], "remedy", f"It is {_as_shown(value)} now."),
+    )
+
+
+def _is_beyond(kind: Any) -> bool:
+    """Whether nobody can say here what is of this type, or only numpy can."""
+    outside = get_origin(kind) or kind
+    if outside is Any or isinstance(outside, TypeVar):
+        return True
+    unasked = getattr(outside, "_is_protocol", False) and not outside._is_runtime_protocol
+    return unasked or outside.__module__.partition(".")[0] == "numpy"
+
+
+def _as_number(value: Any, kind: type) -> float | None:
+    """A number of any library as one of Python; None where it is none of this kind."""
+    if type(value).__name__ in ("bool", "bool_"):  # numpy has one of its own
+        return bool(value) if kind is bool else None
+    if kind is bool or not isinstance(value, Real):
+        return None
+    try:
+        as_float = float(value)
+    except OverflowError:
+        return None
+    whole = isinstance(value, Integral) or (kind is int and as_float.is_integer())
+    if whole:
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    return as_float if kind is float else None
+
+
+def _as_several(value: Any, kind: Any, entry: Any) -> Any:
+    """What holds several, arrays and single names as lists; None where it is something else."""
+    if isinstance(value, (str, bytes, Mapping)):
+        return [value] if isinstance(value, str) and entry is str else None
+    if isinstance(value, kind):
+        return value
+    as_list = getattr(value, "tolist", getattr(value, "to_list", None))
+    return as_list() if as_list is not None and getattr(value, "ndim", 1) == 1 else None
+
+
+def _require_characters(name: str, text: str) -> None:
+    try:
+        usable = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise ParameterError(
+            f"{name} holds what is no character",
+            remedy="Leave out zero bytes and halves of surrogate pairs.",
+        )
+
+
+def _described(kind: Any) -> str:
+    """What a value of a type is, for people who write Python."""
+    outside, inside = get_origin(kind) or kind, get_args(kind)
+    if outside in (Sequence, Collection, Iterable):
+        return "a list of names" if inside[0] is str else "a list"
+    told = {
+        bool: "True or False",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        Literal: "text",
+        Path: "a path",
+        os.PathLike: "a path",
+        Mapping: "a dictionary",
+        Callable: "a function",
+    }
+    name = getattr(outside, "__name__", str(outside))
+    return told.get(outside) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _as_shown(value: Any) -> str:
+    """What was given, without what it holds."""
+    if value is None or isinstance(value, (bool, Real)):
+        return repr(value)
+    return "text" if isinstance(value, str) else f"of type {type(value).__name__}"

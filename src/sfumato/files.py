@@ -24,6 +24,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ __all__ = [
     "keyed_digest",
     "make_folder",
     "names_same",
+    "published",
     "read_bytes",
     "read_secret",
     "read_text",
@@ -185,6 +187,10 @@ def similar_names(place: Path, fits: Callable[[Path], bool]) -> str:
         some = ", ".join(f"`{name}`" for name in alike[:_FEW])
         return f"That folder holds {some}{', …' if len(alike) > _FEW else ''}."
     return f"Check its name; it was looked for in {folder.absolute()}."
+
+
+published: ContextVar[Callable[[Path], None]] = ContextVar("published", default=lambda path: None)
+"""Is told of each certificate whose release has its name: nothing takes it back any more."""
 
 
 @contextmanager

@@ -170,7 +170,7 @@ def test_a_recoded_sensitive_column_counts_as_recoded():
         ({"job": {"drop": True, "recode": {"a": "b"}}}, ParameterError, "nothing for other"),
         ({"pay": {"pseudonym": True}}, ParameterError, "secret key"),
         ({"age": {"drop": True}}, ColumnError, "at the same time"),
-        ({"age": 3}, ParameterError, "must be a table"),
+        ({"age": 3}, ParameterError, "must be a dictionary"),
     ],
 )
 def test_bad_actions_are_refused(columns, error, words):

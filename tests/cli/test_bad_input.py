@@ -221,9 +221,9 @@ def test_what_has_no_effect_or_does_harm_is_refused(tmp_path, monkeypatch, line,
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ('k = 2\n[cut_weights]\nspread = "a"', "Give e.g. spread=1,priority=1,gain=0."),
+        ('k = 2\n[cut_weights]\nspread = "a"', "`cut_weights` of `spread` must be a number"),
         ("k = 2\n[cut_weights]\nspread = nan", "Give e.g. spread=1,priority=1,gain=0."),
-        ('k = 2\n[cuts]\nage = "a"', "must be places among its values, from 0 to 1"),
+        ('k = 2\n[cuts]\nage = "a"', "`cuts` of `age` must be a list"),
         ("k = 2\n[cuts]\nage = [7]", "must be places among its values, from 0 to 1"),
         (
             "k = 2\n[cuts]\nagee = [1]",

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from operator import attrgetter
 
 import pytest
 import typer
@@ -19,6 +20,7 @@ from cli_tools import sfumato
 from sfumato import cli
 from sfumato._version import __version__
 from sfumato.cli import VERBS, guarded, load
+from sfumato.engines import staging
 from sfumato.errors import EngineError, PromiseError
 from sfumato.quasi import measure as measure_module
 
@@ -180,6 +182,27 @@ def test_interrupted_work_leaves_nothing_behind(tmp_path, number, code):
         program.communicate()
     assert program.returncode == code
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("late", ["synced", "Staged.discard"])
+def test_who_is_interrupted_too_late_is_told_that_the_release_is_there(
+    tmp_path, people, monkeypatch, late
+):
+    out = tmp_path / "out.csv"
+    usual = attrgetter(late)(staging)
+
+    def interrupted(*given):
+        usual(*given)
+        if out.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"sfumato.engines.staging.{late}", interrupted)
+        done = sfumato("anonymize", people, "-k", 3, "--qi", "age", "-o", out)
+    assert done.code == 130
+    said = f"Interrupted. The release beside {out}.certificate.json is there, and whole."
+    assert said in " ".join(done.err.split())
+    assert sfumato("verify", out).code == 0
 
 
 def test_the_code_is_that_of_the_signal_wherever_it_comes(people, tmp_path):

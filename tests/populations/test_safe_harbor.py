@@ -18,7 +18,13 @@ from sfumato.columns.recognise import KINDS, Recognised, recognise
 from sfumato.demo import people
 from sfumato.engines.protocol import Codes, column_of, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.populations.safe_harbor import RESTRICTED_AREAS, disallowed, harbor_cells, read_areas
+from sfumato.populations.safe_harbor import (
+    RESTRICTED_AREAS,
+    SafeHarborForms,
+    disallowed,
+    harbor_cells,
+    read_areas,
+)
 
 TODAY = dt.date(2024, 12, 31)
 ROWS = 200
@@ -272,7 +278,7 @@ def test_zip_codes_that_lost_their_zero_are_said() -> None:
 
 
 def test_what_is_no_zip_code_is_refused() -> None:
-    with pytest.raises(ColumnError, match="1 distinct values are not ZIP codes"):
+    with pytest.raises(ColumnError, match="1 distinct value holds no ZIP code"):
         cells_of("zip", ["02138", "SW1A 1AA"])
 
 
@@ -410,3 +416,17 @@ def test_numbers_of_other_patients_are_dropped_with_their_own() -> None:
     release = sf.safe_harbor(table)
     assert release.column_actions == {"pid": "dropped", "sex": "kept", "mother": "dropped"}
     assert sf.safe_harbor(table, keep=["mother"]).column_actions["mother"] == "kept"
+
+
+@pytest.mark.parametrize("day", [dt.date(1, 1, 1), dt.date(987, 6, 5), dt.date(9999, 12, 31)])
+def test_years_of_placeholders_have_four_digits_too(tmp_path: Path, day: dt.date) -> None:
+    seen = pa.table({"admission_date": [day, day, dt.date(2020, 1, 2), None]})
+    release = sf.safe_harbor(seen, output=str(tmp_path / "out.csv"))
+    assert f"{day.year:04}" in (tmp_path / "out.csv").read_text()
+    assert release.verified
+    assert sf.verify(tmp_path / "out.csv").holds
+
+
+def test_forms_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"no form `zipp`\. Did you mean `zip`"):
+        SafeHarborForms({"zip": "zipp"}, ())

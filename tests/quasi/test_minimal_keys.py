@@ -314,7 +314,7 @@ def test_samples_change_where_the_search_begins_and_not_what_it_finds(samples):
     assert any("where the search began" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("samples", [[], [0], [-5], [float("nan")]])
+@pytest.mark.parametrize("samples", [[], [0], [-5]])
 def test_sizes_of_samples_are_checked(samples):
     with pytest.raises(ParameterError, match="positive"):
         sf.minimal_keys(adult(), method="iterative", samples=samples)

@@ -575,6 +575,28 @@ def test_malformed_promises_are_bad_input(tmp_path: Path, promises: Any) -> None
         sf.verify(out)
 
 
+@pytest.mark.parametrize(
+    ("parameter", "value", "says"),
+    [
+        ("k", 2.9, "an impossible `k`"),
+        ("k", True, "an impossible `k`"),
+        ("universe", "3e6", "an impossible `universe`"),
+        ("columns", "age", "an impossible `columns`"),
+        ("figure", "guess", "no figure `guess`"),
+        ("beta", 1.5, "β, the probability"),
+    ],
+)
+def test_promises_mean_exactly_what_is_written(
+    tmp_path: Path, parameter: str, value: Any, says: str
+) -> None:
+    out = certified(tmp_path)
+    told = {"kind": "matches-people", "universe": 3e6, "k": 2, "beta": 0.5, "columns": ["age"]}
+    promise = {**told, "figure": "estimate", "measured": {}, parameter: value}
+    forged(out, lambda body: body.update(promises=[promise]))
+    found = [one.say for one in sf.verify(out).findings if one.check == "promises" and one.broken]
+    assert any(says in say for say in found), found
+
+
 def test_what_nobody_promised_is_always_said(tmp_path: Path) -> None:
     out = certified(tmp_path)
     shown = sfumato("verify", out, "--json").json

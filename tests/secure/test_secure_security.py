@@ -355,6 +355,7 @@ def test_only_the_adapter_knows_more_than_errors_and_the_form_of_results(path):
                 allowed = (
                     "sfumato.budget",
                     "sfumato.errors",
+                    "sfumato.fields",
                     "sfumato.kernels.compiling",
                     "sfumato.results",
                     "sfumato.secure",

@@ -513,7 +513,7 @@ def test_columns_of_one_name_can_be_left_out_as_is_said(tmp_path):
 @pytest.mark.parametrize("given", [{"a"}, {"a": 1}.keys(), iter("a"), 3, b"a", [["a"]], [None]])
 @pytest.mark.parametrize("verb", [sf.measure, sf.scan, sf.uniques, sf.minimal_keys, sf.violations])
 def test_columns_that_are_no_list_of_names_are_refused(verb, given) -> None:
-    with pytest.raises(ParameterError, match="must be a list of their names"):
+    with pytest.raises(ParameterError, match=r"must be a list of names|`columns` must be text"):
         verb(pa.table({"a": [1, 2, 2], "b": [1, 1, 2]}), columns=given)
 
 

@@ -265,7 +265,13 @@ def test_undecodable_byte_is_named_by_its_offset(file, encoding):
 
 def test_undecodable_byte_beyond_the_first_look(file):
     content = b"a,b\n" + b"1,2\n" * 500_000 + "3,José\n".encode("cp1252")
-    refused(SourceError, r"offset 2,000,009 is not utf-8.*cp1252", file(content))
+    refused(SourceError, r"offset 2,000,009 is not utf-8 \(line 500,002\).*cp1252", file(content))
+
+
+def test_another_file_within_a_file_is_not_taken_for_western_letters(file):
+    for mark in (b"\xff\xfe", b"\xfe\xff"):
+        content = b"a,b\n" + b"x,2\n" * 9 + mark + b",2\nx,3\n"
+        refused(SourceError, r"offset 40 is not utf-8 \(line 11\)", file(content))
 
 
 def test_undecodable_byte_in_another_encoding(file):

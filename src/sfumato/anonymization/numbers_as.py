@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from sfumato.anonymization.problem import Solution, largest_sets
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.fields import checked
 from sfumato.hierarchy.labels import Interval, moments, read_interval
 from sfumato.hierarchy.ranges import Ranges, numbers
 from sfumato.hierarchy.tree import Array
@@ -364,6 +365,7 @@ def _halfway(low: pa.Array, high: pa.Array) -> pa.Array:
     return middle.cast(kind)
 
 
+@checked
 def midpoints(frame: Any, columns: Sequence[str] | None = None) -> Any:
     """A release with numbers and dates in place of its ranges: the middle of each.
 

@@ -117,11 +117,12 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
         columns, rules = whose.columns, whose.rules(request.models)
         number, counted = whose.number, "persons"
     if rules.k > number:
+        asked = "k" if rules.k <= (request.k or 1) else "p"
         raise ParameterError(
-            f"k = {rules.k:,} is larger than the table, which has "
+            f"{asked} = {rules.k:,} is larger than the table, which has "
             f"{number:,} {noun(counted, number)}",
             where=table.name,
-            remedy=smaller_k(number),
+            remedy=smaller_k(number, asked),
         )
     require_reachable(request.models, columns, number, counted=counted)
     if persons is None:

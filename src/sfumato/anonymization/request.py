@@ -22,7 +22,7 @@ from sfumato.anonymization.workload import QueryLog
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean, spell
-from sfumato.fields import Columns, Field, Weights, parameters
+from sfumato.fields import Columns, Field, Weights, fitted, parameters
 from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import pseudonym_key
@@ -365,7 +365,7 @@ class Request:
         ParameterError
             If a name is unknown or a value has the wrong type; `where` says in which file.
         """
-        named = str(given.get("method") or _DECLARED["method"].default)
+        named = str(_DECLARED["method"].checked(given.get("method")))
         if named not in METHODS:
             raise ParameterError(
                 f"there is no method `{named}`", remedy=did_you_mean(named, METHODS)
@@ -478,6 +478,8 @@ class Request:
     def overridden(self, given: Mapping[str, Any]) -> Request:
         """The same with other values for what is given; weights and columns are merged."""
         given = {name: value for name, value in given.items() if value is not None}
+        if "method" in given:
+            given["method"] = fitted("`method`", given["method"], str)
         if not given:
             return self
         own = dict(self.values)
@@ -957,13 +959,6 @@ def _trees(
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        for name, tree in given.items():
-            if not isinstance(tree, Hierarchy):
-                raise ParameterError(
-                    f"the hierarchy of `{name}` is {type(tree).__name__}, and no tree",
-                    remedy="Read it from its file, e.g. sf.hierarchy.read_arx(path), or name the "
-                    "folder of all files.",
-                )
         return dict(given)
     found = read_folder(given, source.columns)
     return {name: tree for name, tree in found.items() if name in columns}

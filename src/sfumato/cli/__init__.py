@@ -34,6 +34,9 @@ from typer.core import TyperCommand, TyperGroup
 from sfumato._version import __version__
 
 if TYPE_CHECKING:
+    from contextvars import Token
+    from pathlib import Path
+
     from sfumato.errors import SfumatoError
 
 __all__ = [
@@ -250,7 +253,7 @@ def guarded(*, as_json: bool) -> Iterator[None]:
             raise typer.Exit(_READER_GONE) from None
         except (Exception, KeyboardInterrupt) as error:
             if signals.received is not None or isinstance(error, KeyboardInterrupt):
-                _say("Interrupted.")
+                _say(" ".join(["Interrupted.", *signals.told()]))
                 # Python remembers a signal that came within an `exec` of some library, and would
                 # die of Ctrl-C at its end, whichever it was; until the next one.
                 exec("")
@@ -278,8 +281,17 @@ class _Signals:
         self._unraisable: Callable[[Any], Any] = sys.unraisablehook
         self._again: threading.Timer | None = None
         self._over = False
+        self._published: list[str] = []
+        self._before_us: Token[Callable[[Path], None]] | None = None
+
+    def told(self) -> list[str]:
+        """What was finished before the signal came."""
+        return [f"The release beside {path} is there, and whole." for path in self._published]
 
     def __enter__(self) -> _Signals:
+        from sfumato.files import published
+
+        self._before_us = published.set(lambda path: self._published.append(str(path)))
         for number in (signal.SIGINT, signal.SIGTERM):
             ignored = signal.getsignal(number) is signal.SIG_IGN
             try:
@@ -294,6 +306,10 @@ class _Signals:
         self._over = True
         if self._again is not None:
             self._again.cancel()
+        from sfumato.files import published
+
+        if self._before_us is not None:
+            published.reset(self._before_us)
         sys.unraisablehook = self._unraisable
         for number, handler in self._before.items():
             signal.signal(number, handler)

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import ColumnError, HierarchyError, ParameterError, did_you_mean
+from sfumato.fields import checked
 from sfumato.files import appearing, read_text, require_folder
 from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.hierarchy.intervals import equal_frequency, intervals
+from sfumato.hierarchy.intervals import counts_of, equal_frequency, intervals
 from sfumato.hierarchy.labels import STAR, as_text, decoded, star_beside
 from sfumato.hierarchy.ranges import numbers
 from sfumato.hierarchy.tree import Tree
@@ -47,6 +48,7 @@ CALENDAR = ("day", "month", "quarter", "year", "decade")
 """Levels of dates, finest first."""
 
 
+@checked
 def flat(values: pa.Array) -> Hierarchy:
     """Values and nothing but ``*`` above them (``**`` where ``*`` is a value itself).
 
@@ -59,6 +61,7 @@ def flat(values: pa.Array) -> Hierarchy:
     return Hierarchy.from_levels([text, pa.repeat(star_beside(text.to_pylist()), len(text))])
 
 
+@checked
 def prefixes(
     values: pa.Array, *, keep: Sequence[int] | None = None, digits: int | None = None
 ) -> Hierarchy:
@@ -77,6 +80,10 @@ def prefixes(
     >>> [level.to_pylist() for level in prefixes(pa.array(["02138", "02139"]), keep=[3]).levels()]
     [['02138', '02139'], ['021**', '021**'], ['*', '*']]
     """
+    if digits is not None and not 0 <= digits <= _MOST_DIGITS:
+        raise ParameterError(
+            f"codes of {digits} digits are not possible", remedy=f"Give {_MOST_DIGITS} at most."
+        )
     text = _text(values)
     codes = [item.zfill(digits) for item in text] if digits else text
     if any(STAR in code for code in codes):
@@ -98,6 +105,7 @@ def prefixes(
     return Hierarchy.from_levels([text, *levels, [STAR] * len(text)])
 
 
+@checked
 def dates(values: pa.Array, levels: Sequence[str] = CALENDAR[1:], name: str = "dates") -> Hierarchy:
     """Days, months, quarters, years, decades.
 
@@ -154,6 +162,7 @@ def as_days(values: pa.Array) -> pa.Array | None:
     return None
 
 
+@checked
 def ordered_groups(
     ordered: Sequence[str], sizes: Sequence[Sequence[int]], labels: Sequence[Sequence[str]] = ()
 ) -> Hierarchy:
@@ -204,6 +213,7 @@ def ordered_groups(
     return Hierarchy.from_levels([list(ordered), *levels, [star_beside(ordered)] * len(ordered)])
 
 
+@checked
 def neighbours(values: pa.Array, fanout: int = 2) -> Hierarchy:
     """Cut values, in their own order, into groups of neighbours, and those into larger ones.
 
@@ -230,9 +240,11 @@ def _text(values: pa.Array) -> list[str]:
     return text
 
 
+_MOST_DIGITS = 1000
 _ONE_A_LINE = "Write one pair a line, e.g. Lincoln,Midwest"
 
 
+@checked
 def taxonomy(pairs: Iterable[tuple[str, str]], *, where: str | None = None) -> Hierarchy:
     """Build a hierarchy from (child, parent) pairs; values are the nodes nothing stands below.
 
@@ -251,7 +263,14 @@ def taxonomy(pairs: Iterable[tuple[str, str]], *, where: str | None = None) -> H
     """
     parent_of: dict[str, str] = {}
     line_of: dict[str, int] = {}
-    for line, (child, parent) in enumerate(pairs, 1):
+    for line, pair in enumerate(pairs, 1):
+        if not isinstance(pair, (tuple, list)) or [*map(type, pair)] != [str, str]:
+            raise HierarchyError(
+                f"line {line} is not a child and its parent",
+                where=where,
+                remedy='Write e.g. ("cat", "mammal").',
+            )
+        child, parent = pair
         if parent_of.get(child, parent) != parent:
             raise HierarchyError(
                 f"line {line} gives a second parent to the child of line {line_of[child]}",
@@ -298,6 +317,7 @@ def taxonomy(pairs: Iterable[tuple[str, str]], *, where: str | None = None) -> H
     return Hierarchy(Tree.grow(above, len(leaves)), pa.array(nodes, type=pa.string()), where)
 
 
+@checked
 def read_taxonomy(path: str | Path, delimiter: str = ",") -> Hierarchy:
     """Read a file with one ``child,parent`` a line."""
     text = read_text(path, "the taxonomy", kind=HierarchyError)
@@ -337,6 +357,7 @@ def _refuse_cycles(parent_of: dict[str, str], line_of: dict[str, int], where: st
 _DELIMITERS = (";", "\t", ",")
 
 
+@checked
 def read_arx(path: str | Path) -> Hierarchy:
     """Read a hierarchy file.
 
@@ -349,6 +370,7 @@ def read_arx(path: str | Path) -> Hierarchy:
     return parse_arx(read_text(path, "the hierarchy", kind=HierarchyError), where=str(path))
 
 
+@checked
 def parse_arx(text: str, *, where: str | None = None) -> Hierarchy:
     """Read a hierarchy from text; fields are separated by semicolons, else tabs, else commas.
 
@@ -395,6 +417,7 @@ line the same number; pad short branches by repeating a label.
     return Hierarchy.from_levels(levels, where=where, lines=np.array(lines))
 
 
+@checked
 def write_arx(hierarchy: Hierarchy, path: str | Path) -> None:
     """Write a hierarchy as ARX reads it; short branches are padded by repeating labels.
 
@@ -417,6 +440,7 @@ def write_arx(hierarchy: Hierarchy, path: str | Path) -> None:
         writer.writerows(zip(*(labels.to_pylist() for labels in levels), strict=True))
 
 
+@checked
 def read_folder(
     folder: str | Path, columns: Sequence[str], *, pass_over: bool = False
 ) -> dict[str, Hierarchy]:
@@ -458,6 +482,7 @@ _CROWDED = 0.6
 """If one interval of equal width would hold more than this share of rows, cut by frequency."""
 
 
+@checked
 def infer(
     name: str, values: pa.Array, counts: Any = None, *, categorical: bool = False, k: int = 5
 ) -> tuple[Hierarchy, str]:
@@ -494,7 +519,7 @@ def infer(
     """
     values = decoded(values)
     if counts is not None:
-        counts = np.asarray(counts)[np.asarray(values.is_valid())]
+        counts = counts_of(values, counts)[np.asarray(values.is_valid())]
     values = values.drop_null()
     kind = values.type
     if len(values) == 0:

@@ -184,6 +184,11 @@ class Hierarchy:
     (2, ['Wichita', 'Midwest', 'US'])
     """
 
+    remedy = (
+        "Read it from its file, e.g. sf.hierarchy.read_arx(path), or name the folder of all files."
+    )
+    """What to do where something else was given for one."""
+
     def __init__(self, tree: Tree, labels: pa.Array, source: str | None = None) -> None:
         if len(labels) != tree.nodes:
             raise ValueError("a hierarchy needs one label a node")

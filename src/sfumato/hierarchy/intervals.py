@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError, spell
+from sfumato.fields import checked
 from sfumato.hierarchy.ends import FINEST, SITTING, Ends, resolution, round_ends
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.labels import as_text, decoded
@@ -26,6 +27,7 @@ _MANY = 0.25
 """Share of rare values among the ends from which on all ends move between values."""
 
 
+@checked
 def intervals(
     values: pa.Array,
     *,
@@ -85,7 +87,7 @@ def intervals(
     elif width is not None:
         rare = np.zeros(0)
         if counts is not None:
-            rows = np.asarray(counts)[np.asarray(values.is_valid())]
+            rows = counts_of(values, counts)[np.asarray(values.is_valid())]
             rare = points[(rows > 0) & (rows < k)]
         levels = _aligned(points, float(width), fanout, values.type, name, rare)
     else:
@@ -94,6 +96,7 @@ def intervals(
     return _hierarchy(kept, levels)
 
 
+@checked
 def equal_frequency(
     values: pa.Array,
     counts: Any = None,
@@ -129,20 +132,34 @@ def equal_frequency(
         raise ParameterError(f"{groups} groups are not possible", remedy="Give at least 1.")
     _refuse_fanout(fanout)
     values = decoded(values)
-    weight = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=float)
+    weight = np.ones(len(values)) if counts is None else counts_of(values, counts)
     points, kept = _points(values, name)
     weight = weight[np.asarray(values.is_valid())]
     order = _in_order(values.drop_null(), points)
     if len(order) == 0:
         return _hierarchy(kept, [])
     line, weights = values.drop_null().take(pa.array(order)), weight[order]
-    begins = _balanced(weights, groups)
+    begins = _balanced(weights, min(groups, len(weights)))
 
     def below(ends: Ends) -> Array:
         return ends.around(begins, begins)[0]
 
     ends = _rounded(line, weights, k, begins, below)
     return _hierarchy(kept, _merging(order, len(points), ends, fanout))
+
+
+def counts_of(values: pa.Array, counts: Any) -> Array:
+    """How many rows have each of the values."""
+    try:
+        found = np.asarray(counts, dtype=float)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape != (len(values),):
+        raise ParameterError(
+            "`counts` must hold a number for each value",
+            remedy=f"Give {len(values):,} numbers, or leave it out.",
+        )
+    return found
 
 
 def _in_order(values: pa.Array, points: Array) -> Array:

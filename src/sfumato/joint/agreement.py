@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean
+from sfumato.fields import checked
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -392,6 +393,7 @@ class Agreed(Result):
         )
 
 
+@checked
 def read_agreement(path: str | Path) -> Agreement:
     """Read an agreement from its TOML file."""
     try:

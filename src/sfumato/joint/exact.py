@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError, UnfinishedError, spell
+from sfumato.fields import checked
 from sfumato.files import require_file
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import Ties
@@ -118,6 +119,7 @@ class Parties:
             self.progress(doing)
 
 
+@checked
 def fit_exact(
     rows: Any,
     agreement: Agreement,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import ColumnError, InputError, ParameterError, did_you_mean
+from sfumato.fields import checked
 from sfumato.joint.agreement import Agreement, Category, Number
 from sfumato.wording import counted
 
@@ -545,6 +546,7 @@ def equivalent_dose(
     return np.asarray(dose, dtype=np.float64)
 
 
+@checked
 def add_dose(
     source: Any,
     *,

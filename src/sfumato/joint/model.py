@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError, SourceError
+from sfumato.fields import checked
 from sfumato.files import write_text
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import CoxFit, Ties, fit_cox
@@ -190,6 +191,7 @@ class Fitted(Result):
         return {**plain, "agreement": self.model.agreement.hash, **told}
 
 
+@checked
 def fit_shares(
     shares: Sequence[Share],
     kind: Kind = "cox",
@@ -310,6 +312,7 @@ def _plane(
     )
 
 
+@checked
 def score(
     model: JointModel,
     rows: Any,
@@ -383,6 +386,7 @@ def auc_at(
     return auc(lived[known], score[known])
 
 
+@checked
 def write_model(model: JointModel, path: str | Path) -> None:
     """Write a model as JSON; the file appears whole or not at all."""
     plain = {"format": FORMAT, **model.to_dict()}
@@ -390,12 +394,17 @@ def write_model(model: JointModel, path: str | Path) -> None:
     write_text(path, text + "\n")
 
 
+@checked
 def read_model(path: str | Path) -> JointModel:
     """Read a model that `write_model` wrote."""
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise SourceError(f"the model cannot be read: {error.strerror}", where=str(path)) from None
+        raise SourceError(
+            f"the model cannot be read: {error.strerror}",
+            where=str(path),
+            remedy="Give the file that `joint fit` wrote.",
+        ) from None
     except (ValueError, RecursionError):
         raise InputError("this is not a model: the file is not JSON", where=str(path)) from None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT or "kind" not in plain:

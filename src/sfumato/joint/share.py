@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.budget import Budget, within_budget
 from sfumato.errors import ColumnError, InputError, ParameterError, PromiseError, SourceError
+from sfumato.fields import checked
 from sfumato.files import appearing
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.leakage_report import Leakage, Protect, leakage, safe_rounding
@@ -68,6 +69,7 @@ class Share:
         return state.hexdigest()
 
 
+@checked
 def write_share(share: Share, path: str | Path) -> None:
     """Write a share as Parquet; the file appears whole or not at all."""
     import pyarrow as pa
@@ -91,6 +93,7 @@ def write_share(share: Share, path: str | Path) -> None:
         pq.write_table(table, unfinished, compression="zstd")
 
 
+@checked
 def read_share(path: str | Path) -> Share:
     """Read a share and check that it is whole and belongs to the agreement it carries."""
     import pyarrow as pa

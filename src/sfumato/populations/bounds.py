@@ -32,6 +32,9 @@ __all__ = [
     "uniqueness_bound",
 ]
 
+_MOST_PEOPLE = 2**53
+"""Larger whole numbers are no exact floats."""
+
 
 def uniqueness_bound(distinct: float, universe: float) -> float:
     """Upper bound on the expected share of unique people (Theorems 1 and 2, at finite n).
@@ -108,6 +111,11 @@ def check_universe(universe: float, rows: int = 0) -> None:
         raise ParameterError(
             "the universe must be a number of people, at least 1",
             remedy=f"Write e.g. {spell('universe', 300_000_000)}, or {spell('universe', 'table')}.",
+        )
+    if universe > _MOST_PEOPLE:
+        raise ParameterError(
+            "the universe is larger than any population",
+            remedy=f"Write e.g. {spell('universe', 300_000_000)}.",
         )
     if universe < rows:
         raise ParameterError(

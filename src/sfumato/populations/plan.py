@@ -175,7 +175,8 @@ class Blurrer:
             return Blurred(self.name, everything, pa.array([self._star]), "suppressed")
         if self._bound is not None:
             return self._level(distinct)
-        return self._quantiles(distinct) if self._ranges is not None else self._frequent(distinct)
+        on_line = self._ranges is not None and len(self._ranges.points)  # not only infinities
+        return self._quantiles(distinct) if on_line else self._frequent(distinct)
 
     def _level(self, distinct: int) -> Blurred:
         bound = self._bound

@@ -33,7 +33,7 @@ from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_from_arrow, codes_of_table
 from sfumato.engines.protocol import CELL_BYTES, ClassSizes, Codes, asks_sql
 from sfumato.engines.spool import give_back
-from sfumato.errors import spell
+from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.files import names_same
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.attack import matching
@@ -68,6 +68,8 @@ LARGEST_PROGRAM = 40.0
 """Expected sample rows in a cell of k people up to which the likelihood and the linear program are
 worth it; above, counts speak for themselves."""
 
+FIGURES = ("estimate", "at_least")
+"""Figures that can be promised."""
 THRESHOLDS = 100
 """Simple bounds tried."""
 
@@ -112,9 +114,7 @@ def people_share(sizes: ClassSizes, universe: float, k: int, *, seed: int = 0) -
     (True, True)
     """
     check_promise(universe, k, 0.5)
-    estimate, at_least = (
-        share_figure(name, sizes, universe, k, seed=seed) for name in ("estimate", "at_least")
-    )
+    estimate, at_least = (share_figure(name, sizes, universe, k, seed=seed) for name in FIGURES)
     exact = sizes.rows / universe >= 1
     return PeopleShare(k, universe, sizes.rows, sizes.classes, estimate, at_least, exact)
 
@@ -287,6 +287,13 @@ class MatchesPeople:
     figure: str = "at_least"
     """Which figure must be large enough: `at_least`, a bound, or what is estimated."""
     kind: str = field(default="matches-people", init=False)
+
+    def __post_init__(self) -> None:
+        check_promise(self.universe, self.k, self.beta)
+        if self.figure not in FIGURES:
+            raise ParameterError(
+                f"there is no figure `{self.figure}`", remedy=did_you_mean(self.figure, FIGURES)
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return {

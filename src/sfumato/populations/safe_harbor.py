@@ -27,7 +27,7 @@ from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
 from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.errors import ColumnError, ParameterError, SourceError, spell
+from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.release import Promise, Release, publish, rehearse
 from sfumato.release.certificate import check_place
 from sfumato.release.other_promises import WithoutColumns
@@ -121,6 +121,10 @@ def read_areas(lines: Sequence[str]) -> frozenset[str]:
     return frozenset(areas)
 
 
+_FORMS = ("zip", "date", "birth date", "birth year", "age")
+"""What columns hold that may stay in a coarser form."""
+
+
 def harbor_cells(
     form: str,
     values: Codes,
@@ -162,11 +166,12 @@ def harbor_cells(
     years = _numbers(name, distinct) if form == "birth year" else _years(name, distinct)
     warnings = _odd_years(name, years, values, as_of)
     if form == "date":
-        return _cells(years), "year only", warnings
+        small = pc.any(pc.less(years, 1000)).as_py()  # of four digits they are no numbers any more
+        return _cells(_in_digits(years) if small else years), "year only", warnings
     born = [None if year is None else int(year) for year in years.to_pylist()]
     # somebody born in this year may already be 90
     oldest = as_of.year - OLDEST - 1
-    shown = [None if y is None else ABOVE if y <= oldest else str(y) for y in born]
+    shown = [None if y is None else ABOVE if y <= oldest else f"{y:04}" for y in born]
 
     return _cells(pa.array(shown, pa.string())), f"year only, {ABOVE} up to {oldest}", warnings
 
@@ -180,12 +185,16 @@ def _cells(column: pa.Array) -> Cells:
     return Cells(codes.astype(smallest_dtype(len(encoded.dictionary))), encoded.dictionary)
 
 
+def _in_digits(years: pa.Array) -> pa.Array:
+    return pc.utf8_lpad(years.cast(pa.string()), 4, "0")
+
+
 def _areas(name: str, values: pa.Array, restricted: frozenset[str], pad: bool) -> pa.Array:
     present = values.cast(pa.string()).drop_null()
     right = pc.sum(pc.match_substring_regex(present, r"^\d{3,10}(?:-\d+)?$")).as_py() or 0
     if wrong := len(present) - right:
         raise ColumnError(
-            f"{wrong:,} distinct values are not ZIP codes",
+            counted(wrong, "distinct value", does="hold no ZIP code"),
             where=f"column `{name}`",
             remedy="Make them null, or drop the column.",
         )
@@ -246,14 +255,16 @@ def _years(name: str, values: pa.Array) -> pa.Array:
     """The year of each date, whatever the column's type."""
     kind = values.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return pc.year(values).cast(pa.int32())
-    text = values.cast(pa.string())
-    found = pc.extract_regex(text, r"(?:^|\D)(?P<year>\d{4})(?:$|\D)")
-    years = pc.struct_field(found, "year").cast(pa.int32())
-    unread = text.is_valid().to_numpy(zero_copy_only=False).sum() - len(years.drop_null())
+        text, years = values, pc.year(values).cast(pa.int32())
+        years = pc.if_else(pc.is_in(years, pa.array(range(1, 10_000), pa.int32())), years, None)
+    else:
+        text = values.cast(pa.string())
+        found = pc.extract_regex(text, r"(?:^|\D)(?P<year>\d{4})(?:$|\D)")
+        years = pc.struct_field(found, "year").cast(pa.int32())
+    unread = years.null_count - text.null_count
     if unread:
         raise ColumnError(
-            f"{unread:,} distinct dates have no year of four digits",
+            counted(unread, "distinct date", does="have no year of four digits"),
             where=f"column `{name}`",
             remedy="Write dates as 1987-03-05, or drop the column.",
         )
@@ -315,6 +326,13 @@ class SafeHarborForms:
     restricted: tuple[str, ...]
     """Beginnings of ZIP codes that stand for few people and become 000."""
     kind: str = field(default="safe-harbor-forms", init=False)
+
+    def __post_init__(self) -> None:
+        for form in self.forms.values():
+            if form not in _FORMS:
+                raise ParameterError(
+                    f"there is no form `{form}`", remedy=did_you_mean(form, _FORMS)
+                )
 
     def to_dict(self) -> dict[str, Any]:
         return {"forms": dict(self.forms), "restricted": list(self.restricted)}

@@ -473,9 +473,9 @@ def _people(classes: Classes, population: Population | None) -> Array:
     return matching_rows(classes.cells, theirs, counts)
 
 
-def smaller_k(number: int) -> str:
+def smaller_k(number: int, asked: str = "k") -> str:
     """What can be asked of so many rows or persons."""
-    return f"Ask for k <= {number:,}." if number > 1 else "There is nothing to release."
+    return f"Ask for {asked} <= {number:,}." if number > 1 else "There is nothing to release."
 
 
 def require_reachable(

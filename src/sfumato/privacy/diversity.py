@@ -36,6 +36,7 @@ from sfumato.privacy.base import (
 )
 from sfumato.privacy.rules import DISTINCT, ENTROPY, RECURSIVE
 from sfumato.tables import Table
+from sfumato.wording import counted as in_words
 
 __all__ = [
     "DistinctDiversity",
@@ -327,12 +328,13 @@ def richest(counted: Counted) -> tuple[int, str]:
     at = int(np.argmax(held.distinct))
     values = int(held.distinct[at])
     rows = int(counted.sizes[at])
-    those = f"all {rows:,} rows together hold"
     if held.classes > 1:
-        those = f"the {rows:,} rows of the richest class possible hold"
+        those = f"the {in_words(rows, 'row')} of the richest class possible hold"
+    else:
+        those = f"all {rows:,} rows together hold" if rows > 1 else "the only row holds"
     largest = int(held.count[held.start[at] : held.start[at + 1]].max(initial=0))
-    plural = "" if values == 1 else "s"
-    return values, (f"{those} {values} distinct value{plural}, the commonest in {largest:,} rows")
+    distinct = in_words(values, "distinct value")
+    return values, f"{those} {distinct}, the commonest in {in_words(largest, 'row')}"
 
 
 def _ordinal(number: int) -> str:

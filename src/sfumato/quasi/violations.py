@@ -104,6 +104,8 @@ def violations(
         raise ParameterError(f"k = {k} is out of range", remedy="Give 1 or more.")
     if max_size is not None and max_size < 1:
         raise ParameterError(f"max_size = {max_size} is out of range", remedy="Give 1 or more.")
+    if restarts < 0:
+        raise ParameterError(f"restarts = {restarts} is out of range", remedy="Give 0 or more.")
     budget = budget or Budget()
     opened = table(source, budget=budget)
     opened, person = persons_of(opened, person)

@@ -29,6 +29,7 @@ from sfumato.errors import (
     did_you_mean,
     spell,
 )
+from sfumato.fields import checked, fitted
 from sfumato.files import read_bytes, refuse_link
 from sfumato.relational.discovery import (
     Reference,
@@ -326,6 +327,7 @@ def table_files(folder: Path) -> list[Path]:
     ]
 
 
+@checked
 def dataset(
     source: Any,
     *,
@@ -360,7 +362,8 @@ def dataset(
     if isinstance(source, Mapping):
         made = _described(source, "the dataset", opening, lambda given, _: given)
     else:
-        text = os.fspath(source)
+        text = fitted("`source`", source, str | os.PathLike[str])
+        text = os.fspath(text)
         if is_postgres(text):
             return _schema(text, opening, exclude, budget).about(person)
         place = Path(text)

@@ -29,7 +29,7 @@ from sfumato.keyfiles import public_key
 from sfumato.relational.description import DESCRIPTION, TableOf, require_room, schema_of
 from sfumato.relational.publishing import CERTIFICATE, certificate_of
 from sfumato.release import Certificate
-from sfumato.release.promise import Finding, measured_on, promise_from_dict
+from sfumato.release.promise import Finding, as_written, measured_on, promise_from_dict
 from sfumato.release.verify import Verification, signed
 from sfumato.results import plain
 from sfumato.tables import Table, table
@@ -518,15 +518,18 @@ def _replayed(
     """One promise, measured again; and whether it measures what was measured then."""
     kind, measured, name = str(told.pop("kind")), told.pop("measured"), told.pop("table", None)
     promise: Any
-    if kind in _TOGETHER:
-        promise = _TOGETHER[kind].from_dict(told)
+    together = _TOGETHER.get(kind)
+    try:
+        if together is None:
+            promise = promise_from_dict(kind, told)
+        else:
+            promise = as_written(together.from_dict(told), told)
+    except InputError as error:
+        return [Finding("promises", False, error.what, remedy=error.remedy)]
+    if together is not None:
         finding = promise.check(tables, budget)
         again = True
     else:
-        try:
-            promise = promise_from_dict(kind, told)
-        except InputError as error:
-            return [Finding("promises", False, error.what, remedy=error.remedy)]
         finding = promise.check(tables[str(name)], budget)
         finding = replace(finding, say=f"{name}: {finding.say}")
         again = kind != "without-columns" and measured_on(promise, tables[str(name)])

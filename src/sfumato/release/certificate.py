@@ -30,7 +30,7 @@ from sfumato.engines.foreign import FOREIGN, check_room
 from sfumato.engines.protocol import asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
-from sfumato.files import alone_in, appearing, certificate_path, unreadable, write_text
+from sfumato.files import alone_in, appearing, certificate_path, published, unreadable, write_text
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
 from sfumato.tables import Table
@@ -188,6 +188,7 @@ class Certificate:
                 yield
             except BaseException:
                 if appeared():
+                    published.get()(path)
                     raise
                 if earlier is None:
                     path.unlink(missing_ok=True)
@@ -195,6 +196,7 @@ class Certificate:
                     with appearing(path) as unfinished:
                         unfinished.write_bytes(earlier)
                 raise
+            published.get()(path)
 
     @classmethod
     def read(cls, path: Path) -> Certificate:

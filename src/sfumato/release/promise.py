@@ -12,7 +12,7 @@ import importlib
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from sfumato.hierarchy.labels import set_members
 from sfumato.privacy import Check, Model, check, merged_checks, model_from_dict
 from sfumato.privacy.classes import star_codes
 from sfumato.privacy.models import Missing
-from sfumato.results import Result
+from sfumato.results import Result, plain
 from sfumato.tables import Table
 from sfumato.wording import counted
 
@@ -35,6 +35,7 @@ __all__ = [
     "CountsPersons",
     "Finding",
     "Promise",
+    "as_written",
     "class_figures",
     "measured_on",
     "promise_class",
@@ -76,6 +77,7 @@ class Finding(Result):
         return not self.holds and not self.unchecked
 
 
+@runtime_checkable
 class Promise(Protocol):
     """Something that must be true of a released table."""
 
@@ -121,8 +123,29 @@ def promise_class(kind: str) -> Any:
 
 def promise_from_dict(kind: str, parameters: Mapping[str, Any]) -> Promise:
     """Rebuild a promise that a certificate names."""
-    found: Promise = promise_class(kind).from_dict(parameters)
+    found: Promise = as_written(promise_class(kind).from_dict(parameters), parameters)
     return found
+
+
+def as_written(promise: Any, parameters: Mapping[str, Any]) -> Any:
+    """The promise, if it means by each parameter exactly what the certificate says."""
+    told = plain(promise.to_dict())
+    odd = [n for n, said in parameters.items() if n in told and not _same(told[n], said)]
+    if odd:
+        raise InputError(
+            f"the certificate's promise `{promise.kind}` has an impossible `{odd[0]}`",
+            remedy="Get the certificate again from whoever made the release.",
+        )
+    return promise
+
+
+def _same(meant: Any, said: Any) -> bool:
+    """Whether two JSON values are the same; 1 is not true, but is 1.0."""
+    if isinstance(meant, dict) and isinstance(said, dict):
+        return meant.keys() == said.keys() and all(_same(meant[n], said[n]) for n in meant)
+    if isinstance(meant, list) and isinstance(said, list):
+        return len(meant) == len(said) and all(map(_same, meant, said))
+    return meant == said and isinstance(meant, bool) == isinstance(said, bool)
 
 
 class CountsPersons:

@@ -22,6 +22,7 @@ from sfumato.engines.recoding import Cells, Parted, Recoding, Step
 from sfumato.engines.staging import Staged
 from sfumato.engines.writing import count_formulas, harmless
 from sfumato.errors import ParameterError, PromiseError, spell
+from sfumato.fields import checked
 from sfumato.files import keyed_digest
 from sfumato.privacy.check import risk_of_classes
 from sfumato.release.beside import about_persons, about_promise
@@ -280,6 +281,7 @@ class Release(Result, Frames):
         counted = {"k", "classes"} if elsewhere else set()
         return [n for n in self.to_dict() if n not in self.passed_on or n in counted]
 
+    @checked
     def write(
         self,
         path: str | os.PathLike[str],

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from sfumato._version import __version__
 from sfumato.engines.encoding import codes_of_table
 from sfumato.errors import ParameterError, PromiseError, SourceError
+from sfumato.fields import checked
 from sfumato.files import read_text, write_text
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import STAR, as_text, mark_of, same_texts, without_marks
@@ -99,6 +100,7 @@ class Recoding:
     edges: Mapping[tuple[str, float], tuple[float, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
+    @checked
     def of(cls, source: Any, qi: Sequence[str] | None = None) -> Recoding:
         """The recoding of a release.
 
@@ -143,6 +145,7 @@ class Recoding:
         return replace(found, edges=_edges(promises, record.body["asked"]))
 
     @classmethod
+    @checked
     def load(cls, path: str | os.PathLike[str]) -> Recoding:
         """Read what `save` wrote; every part of it is checked."""
         where = str(path)
@@ -177,6 +180,7 @@ class Recoding:
         table_of = np.array(numbers, dtype=np.int64).reshape(len(columns), -1).T
         return cls(columns, labels, np.ascontiguousarray(table_of), name, trees)
 
+    @checked
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recoding as JSON, a line a group."""
         head = {
@@ -235,6 +239,7 @@ class Recoding:
         found = claim_points(rows, *limits, points, weights, least, *tree)
         return Holding(np.where(found < 0, -1, order[found]), readings)
 
+    @checked
     def apply(
         self, frame: Any, *, hierarchies: str | Path | Mapping[str, Hierarchy] | None = None
     ) -> Any:

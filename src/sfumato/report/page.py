@@ -182,10 +182,17 @@ def visible_blanks(name: str) -> str:
 
 
 def quoted(text: str) -> Any:
-    """Text for HTML; names between backticks are set as code."""
+    """Text for HTML; names between backticks are set as code, with backticks of their own.
+
+    Examples
+    --------
+    >>> str(quoted("columns `age` and `a`b`"))
+    'columns <code>age</code> and <code>a`b</code>'
+    """
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    name = r"(?<![\w`])`(.+?)`(?![\w`])"
+    return Markup(re.sub(name, r"<code>\1</code>", str(escape(text)), flags=re.DOTALL))
 
 
 def page_html(page: Page, *, interactive: bool = False) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sfumato.budget import Budget
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
+from sfumato.fields import checked
 from sfumato.files import read_text, require_file
 from sfumato.results import Result
 from sfumato.secure.session import Session, SessionReport, connect, listen, together
@@ -177,6 +178,7 @@ class Logarithms(Result):
     base: str = "e"
 
 
+@checked
 def log_of_sums(
     numbers: Sequence[int],
     *,
@@ -287,6 +289,7 @@ def log_of_sums(
     return _together(peer, "log", told, compute, cells=len(numbers))
 
 
+@checked
 def id3(
     rows: Any,
     *,
@@ -374,6 +377,7 @@ def id3(
     )
 
 
+@checked
 def bayes_net(
     rows: Any,
     *,
@@ -505,6 +509,7 @@ def _together(
     return Outcome(found, session.report())
 
 
+@checked
 def read_schema(path: str | Path) -> Schema:
     """Columns and categories from a JSON file, as both sides agreed on them."""
     from sfumato.secure.counting import Schema
@@ -532,6 +537,7 @@ class ToldCategories(Result):
     columns: Mapping[str, tuple[str, ...]]
 
 
+@checked
 def told_categories(
     rows: Any, columns: Sequence[str] | None = None, *, split: Split = "rows", max_values: int = 64
 ) -> ToldCategories:

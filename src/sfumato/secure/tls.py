@@ -25,6 +25,7 @@ from typing import ClassVar
 
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, MissingExtraError, ParameterError, PeerError, SourceError
+from sfumato.fields import checked
 from sfumato.files import read_secret, write_secret
 from sfumato.results import Result
 from sfumato.secure.channel import FIRST_BYTES, opens_session
@@ -530,6 +531,7 @@ class KeyPaths(Result):
     """SHA-256 of the certificate: read it to each other over the telephone."""
 
 
+@checked
 def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
     """Make a self-signed certificate for `name` and its private key.
 
@@ -555,7 +557,8 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
     """
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,60}", name):
         raise ParameterError(
-            "a party's name has 1 to 60 letters, digits, dots, dashes and underscores"
+            "a party's name has 1 to 60 letters, digits, dots, dashes and underscores",
+            remedy="Write e.g. hospital-1.",
         )
     if not 1 <= days <= 3650:
         raise ParameterError(f"a certificate of {days} days is impossible", remedy="Use 1 to 3650.")

@@ -7,6 +7,7 @@ comes as the IPC file format (also called Feather) and as the IPC stream format.
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -95,7 +96,7 @@ class ArrowSource(BaseSource):
     ) -> Iterator[pa.RecordBatch]:
         """The rows in their own order."""
         shown = self._table if columns is None else self._table.select(list(columns))
-        yield from shown.to_batches(max_chunksize=rows)
+        yield from shown.to_batches(max_chunksize=min(rows, sys.maxsize))
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them, without a copy."""

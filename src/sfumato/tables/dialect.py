@@ -397,6 +397,8 @@ def looks_western(sample: bytes) -> bool:
     >>> looks_western("Chalon-sur-Saône, à côté".encode("cp1252")), looks_western(b"1,\\xff,2")
     (True, False)
     """
+    if codecs.BOM_UTF16_LE in sample or codecs.BOM_UTF16_BE in sample:
+        return False  # nobody writes thorn beside ÿ: this is the beginning of another file
     try:
         text = sample.decode("cp1252")
     except UnicodeDecodeError:
@@ -412,10 +414,10 @@ def looks_western(sample: bytes) -> bool:
     return found > 0 and 2 * within >= found
 
 
-def first_undecodable(file: BinaryIO, encoding: str) -> tuple[int, bytes] | None:
-    """Offset of the first byte that does not fit an encoding, and what stands around it."""
+def first_undecodable(file: BinaryIO, encoding: str) -> tuple[int, int, bytes] | None:
+    """Offset and line of the first byte that does not fit an encoding, and what is around it."""
     decoder = codecs.getincrementaldecoder(encoding)()
-    read = 0
+    read, line = 0, 1
     while True:
         chunk = file.read(_CHUNK)
         pending = decoder.getstate()[0]
@@ -424,12 +426,14 @@ def first_undecodable(file: BinaryIO, encoding: str) -> tuple[int, bytes] | None
         except UnicodeDecodeError as error:
             whole = pending + chunk
             around = whole[max(error.start - 200, 0) : error.start + 200]
-            return read - len(pending) + error.start, around
+            line += whole[: error.start].count(b"\n") - pending.count(b"\n")
+            return read - len(pending) + error.start, line, around
         except UnicodeError:  # of codecs that want a mark at the beginning
-            return 0, b""
+            return 0, 1, b""
         if not chunk:
             return None
         read += len(chunk)
+        line += chunk.count(b"\n")
 
 
 def undecodable_bytes(file: BinaryIO, name: str, encoding: str, packed: bool) -> SourceError | None:
@@ -437,12 +441,12 @@ def undecodable_bytes(file: BinaryIO, name: str, encoding: str, packed: bool) ->
     found = first_undecodable(file, encoding)
     if found is None:
         return None
-    offset, around = found
+    offset, line, around = found
     western = encoding == "utf-8" and looks_western(around)
     hint = ": it looks like cp1252 (Windows Western)" if western else " or latin-1"
     unpacked = " of the unpacked file" if packed else ""
     return SourceError(
-        f"the byte at offset {offset:,}{unpacked} is not {encoding}",
+        f"the byte at offset {offset:,}{unpacked} is not {encoding} (line {line:,})",
         where=name,
         remedy=f"Say which encoding the file has, e.g. {spell('encoding', 'cp1252')}{hint}.",
     )

@@ -28,6 +28,7 @@ from sfumato.engines.protocol import (
     Source,
 )
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
+from sfumato.fields import checked
 from sfumato.results import Frames
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Table(Frames):
         """Number of rows."""
         return self.engine.row_count()
 
+    @checked
     def column(self, name: str) -> Column:
         """One column by name."""
         (found,) = self.require([name])
@@ -134,19 +136,23 @@ class Table(Frames):
         hidden = self.require(columns)
         return Table(self.engine, [name for name in self.columns if name not in hidden])
 
+    @checked
     def class_sizes(
         self, columns: Sequence[str] | None = None, budget: Budget | None = None
     ) -> ClassSizes:
         """Histogram of class sizes of a column set (of all columns for None)."""
         return self.engine.class_sizes(self.require(columns), budget)
 
+    @checked
     def person_sizes(
         self, columns: Sequence[str] | None, person: str, budget: Budget | None = None
     ) -> PersonSizes:
         """Class sizes of a column set in different persons."""
+        (person,) = Table(self.engine).require([person])
         names = [name for name in self.require(columns) if name != person]
         return self.engine.person_sizes(names, person, budget)
 
+    @checked
     def classes(
         self,
         columns: Sequence[str] | None = None,
@@ -156,6 +162,7 @@ class Table(Frames):
         """The classes of a column set with their counts."""
         return self.engine.classes(self.require(columns), limit, budget)
 
+    @checked
     def codes(self, columns: Sequence[str] | None = None, budget: Budget | None = None) -> Codes:
         """What algorithms work on: the rows where they are in memory, else the classes.
 
@@ -164,18 +171,27 @@ class Table(Frames):
         names = self.require(columns)
         return self.engine.codes(names, budget)
 
+    @checked
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""
         return self.engine.values(self.require([column])[0], limit)
 
+    @checked
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Uniform sample of rows without replacement."""
+        if rows < 0:
+            raise ParameterError(f"{rows} rows are not possible", remedy="Give zero or more.")
         return self.engine.sample(rows, self.require(columns), seed)
 
+    @checked
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """All rows as record batches."""
+        if rows < 1:
+            raise ParameterError(
+                f"batches of {rows} rows are not possible", remedy="Give 1 or more."
+            )
         return self.engine.batches(self.require(columns), rows)
 
     def to_arrow(self) -> pa.Table:

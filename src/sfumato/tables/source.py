@@ -369,6 +369,12 @@ def _check_name(name: str, known: list[str], shown: list[str], where: str) -> No
             remedy=f"Name it, or leave it out ({spell('exclude', [''])}). It may be the index that "
             "pandas writes unless told index=False.",
         )
+    if any("\ud800" <= one <= "\udfff" for one in name):
+        raise ColumnError(
+            f"the name of column {known.index(name) + 1} holds half of a character",
+            where=where,
+            remedy="Rename it: no file and no page can show it.",
+        )
     if shown.count(name) > 1:
         raise ColumnError(
             f"column `{name}` occurs {shown.count(name)} times",
