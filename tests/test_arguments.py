@@ -167,7 +167,10 @@ def test_every_verb_is_called() -> None:
     } <= CALLS.keys()
 
 
-def test_a_release_is_written_only_where_a_path_says(tmp_path: Path) -> None:
+def test_a_release_is_written_only_where_a_path_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     release = sf.anonymize(PEOPLE, qi=["age"], k=2)
     known = sf.Recoding.of(release)
     for function, given in (
