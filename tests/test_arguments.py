@@ -167,7 +167,10 @@ def test_every_verb_is_called() -> None:
     } <= CALLS.keys()
 
 
-def test_a_release_is_written_only_where_a_path_says(tmp_path: Path) -> None:
+def test_a_release_is_written_only_where_a_path_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     release = sf.anonymize(PEOPLE, qi=["age"], k=2)
     known = sf.Recoding.of(release)
     for function, given in (
@@ -241,3 +244,20 @@ def test_one_row_is_one_row() -> None:
         sf.anonymize(one, qi=["age"], l=2, sensitive=["ill"])
     with pytest.raises(ParameterError, match="`sensitive_bins` of `ill` must be a number"):
         sf.anonymize(one, qi=["age"], l=2, sensitive=["ill"], sensitive_bins={"ill": None})  # type: ignore[dict-item]
+
+
+def test_a_path_is_as_good_as_text(tmp_path: Path) -> None:
+    for at, (verb, asked) in enumerate({
+        sf.anonymize: {"qi": ["age"], "k": 2},
+        sf.mask: {"beta": 0.9},
+        sf.population: {"universe": 1e6, "k": 2},
+        sf.safe_harbor: {"keep": ["sex"]},
+    }.items()):  # fmt: skip
+        verb(PEOPLE, output=tmp_path / f"{at}.csv", **asked)  # type: ignore[operator]
+        assert (tmp_path / f"{at}.csv").exists()
+    H.write_arx(H.flat(PEOPLE["sex"].combine_chunks().unique()), tmp_path / "sex.csv")
+    trees = {"hierarchies": tmp_path}
+    for left in tmp_path.glob("[0-9].*"):
+        left.unlink()
+    assert sf.attack(PEOPLE, PEOPLE, on=["sex"], **trees).people == 6  # type: ignore[arg-type]
+    assert sf.population(PEOPLE, universe=1e6, **trees).domains  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -385,7 +386,7 @@ def attack(
     *,
     on: Sequence[str],
     k: int = 5,
-    hierarchies: str | Mapping[str, Hierarchy] | None = None,
+    hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
     person: str | None = None,
     identity: str | None = None,
     sampling_weight: str | None = None,
@@ -541,7 +542,7 @@ def _entries(opened: Table, on: Sequence[str], more: Sequence[str | None], budge
 
 
 def _trees(
-    given: str | Mapping[str, Hierarchy] | None, columns: Sequence[str]
+    given: str | Path | Mapping[str, Hierarchy] | None, columns: Sequence[str]
 ) -> Mapping[str, Hierarchy]:
     if given is None or isinstance(given, Mapping):
         return given or {}

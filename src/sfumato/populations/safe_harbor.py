@@ -381,7 +381,7 @@ def safe_harbor(
     restricted_areas: Collection[str] = RESTRICTED_AREAS,
     pad_zip: bool = False,
     seed: int = 0,
-    output: str | None = None,
+    output: str | Path | None = None,
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,

@@ -255,7 +255,7 @@ def read_sample(
     chosen: tuple[str, ...],
     person: str | None,
     domains: Mapping[str, int] | None,
-    hierarchies: str | Mapping[str, Hierarchy] | None,
+    hierarchies: str | Path | Mapping[str, Hierarchy] | None,
     pad_zip: bool,
     budget: Budget,
 ) -> Sample:
@@ -301,7 +301,9 @@ def _entries(opened: Table, chosen: tuple[str, ...], person: str | None, budget:
     return Codes(pairs.columns, pairs.arrays, pairs.values, None, pairs.entries)
 
 
-def _trees(given: str | Mapping[str, Hierarchy] | None, opened: Table) -> Mapping[str, Hierarchy]:
+def _trees(
+    given: str | Path | Mapping[str, Hierarchy] | None, opened: Table
+) -> Mapping[str, Hierarchy]:
     if given is None or isinstance(given, Mapping):
         return given or {}
     return read_folder(given, opened.columns)
@@ -402,14 +404,14 @@ def population(
     distinct: Distinct = "product",
     max_size: int | None = None,
     weights: Mapping[str, float] | None = None,
-    hierarchies: str | Mapping[str, Hierarchy] | None = None,
+    hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
     repair: Repair = "bound",
     person: str | None = None,
     keep: Sequence[str] = (),
     pad_zip: bool = False,
     bootstrap: int = 100,
     seed: int = 0,
-    output: str | None = None,
+    output: str | Path | None = None,
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,

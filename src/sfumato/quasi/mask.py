@@ -354,7 +354,7 @@ def mask(
     proven: bool = False,
     explain: bool = True,
     seed: int = 0,
-    output: str | None = None,
+    output: str | Path | None = None,
     force: bool = False,
     sign: str | Path | None = None,
     author: str | None = None,
@@ -668,7 +668,7 @@ def _refuse_names(
     return (*told, *published_names(why))
 
 
-def _check_stream(opened: Table, sample: int | None, output: str | None) -> None:
+def _check_stream(opened: Table, sample: int | None, output: str | Path | None) -> None:
     """A stream can be masked by a sample, and its rows cannot be written afterwards."""
     if sample is None:
         raise ParameterError(
