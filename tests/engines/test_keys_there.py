@@ -183,6 +183,40 @@ def test_when_time_is_over_the_best_set_that_is_known_is_told(
     ],
     indirect=True,
 )
+def test_a_cell_that_could_not_be_sent_is_refused_early(kind: str, opened: Opener) -> None:
+    """Class sizes travel all the same."""
+    notes = [*(f"note {at % 20}" for at in range(2_000)), "x" * (17 << 20)]
+    there = Table(opened(pa.table({"age": np.arange(2_001) % 5, "note": notes})))
+    budget = Budget(memory=256 << 20)
+    told = "a cell of `note` is 17 MiB long, which takes more than the 256 MiB allowed"
+    asks: list[Callable[..., Any]] = [sf.scan, sf.minimum_key, sf.minimal_keys, sf.uniques]
+    for ask in asks:
+        with pytest.raises(EngineMemoryError, match=told) as caught:
+            ask(there, budget=budget)
+        assert "xxx" not in str(caught.value)
+    with pytest.raises(EngineMemoryError, match=told):
+        sf.minimum_key(there, eps=0.1, budget=budget)
+    assert sf.violations(there, budget=budget).minimal == (("note",),)
+    assert sf.measure(there, ["note"], budget=budget).classes == 21
+    assert sf.minimum_key(there.select(["age"]), budget=budget).columns == ("age",)
+
+
+def test_values_are_judged_by_those_that_occur_once_in_a_sample() -> None:
+    random = np.random.default_rng(2)
+    for many in (3, 1_000, 50_000):
+        column = random.integers(0, many, 60_000)
+        sampled = np.unique(random.choice(column, 3_000, replace=False), return_counts=True)[1]
+        assert len(np.unique(column)) <= numbering._values_of(sampled, 60_000) <= max(6 * many, 300)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("spark", marks=pytest.mark.spark),
+    ],
+    indirect=True,
+)
 def test_rows_come_once_where_their_codes_fit(
     kind: str, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,7 +241,6 @@ def test_rows_come_once_where_their_codes_fit(
         sf.violations(here, k=2, max_size=2).minimal
     )
     monkeypatch.setattr(proof, "PULLED_ROWS", 299)
-    monkeypatch.setattr(numbering, "_PARTITION", 1)
     for columns, come in ((41, kind == "postgres"), (32, False)):
         few = there.select(there.columns[:columns])
         assert (proof.held_here(few, Budget(memory=600_000)) is not None) == come

@@ -1221,6 +1221,10 @@ def test_levels_of_too_many_sets_are_not_begun() -> None:
     assert max(map(len, asked)) == 2
     assert levelwise(60, good, 2, sf.Budget(memory=1 << 20)).stopped_by is None
     assert max(map(len, asked)) == 2
+    # A database would be asked about 32,509 sets of three; with a time limit that is its affair.
+    for seconds, stopped in ((None, "too many sets"), (600, None)):
+        there = levelwise(60, good, 3, sf.Budget(seconds=seconds), ahead=lambda _: None)
+        assert (there.stopped_by, there.sets) == (stopped, ((7,),))
 
 
 def test_violations_are_the_same_where_memory_is_scarce(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from zoo import rows_of, zoo
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra `spark`)")
 
-from sfumato.engines.spark import Spark
+from sfumato.engines.spark import Spark, _Session
 from sfumato.engines.sql_engine import SQLEngine
 
 pytestmark = pytest.mark.spark
@@ -135,6 +135,34 @@ def test_a_failed_release_leaves_nothing(people: SQLEngine, tmp_path: Path) -> N
     with pytest.raises(BudgetError):
         people.stage(Recoding(), str(tmp_path / "out"), budget=Budget(seconds=0))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_come_in_pieces_that_a_driver_can_hold(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.engines.sql_engine._PIECE", 1_000)
+    monkeypatch.setattr("sfumato.engines.spark._PACKED_BYTES", 400)
+    frame = spark.range(0, 500, 1, 1).selectExpr("id", "CAST(id % 7 AS STRING) AS day")
+    engine, pieces = SQLEngine(Spark(frame)), list[int]()
+    stream = _Session.stream
+    monkeypatch.setattr(
+        _Session, "stream", lambda *asked: (pieces.append(asked[-1]), stream(*asked))[1]
+    )
+    assert engine.row_count() == 500
+    assert engine.text_bytes(["day"]) == {"day": 1}
+    batches = list(engine.batches())
+    assert pieces == [9]  # of 17 bytes a row
+    assert max(batch.num_rows for batch in batches) < 40
+    cells = pa.Table.from_batches(batches).sort_by("id")
+    assert cells["id"].to_pylist() == list(range(500))
+    assert cells["day"].to_pylist() == [str(at % 7) for at in range(500)]
+
+
+def test_few_long_texts_stand_beside_rows_that_are_cut(spark: Any) -> None:
+    frame = spark.range(8).selectExpr("id", "repeat(CAST(id AS STRING), 2048) AS text")
+    engine = SQLEngine(Spark(frame))
+    assert engine.most_cuts(["id", "text"]) == 128
+    assert engine.most_cuts(["id"]) is None
 
 
 def test_a_spent_budget_stops_the_jobs(spark: Any) -> None:

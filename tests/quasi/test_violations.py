@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from brute import as_table, classes, column_sets, sizes, small_tables
 from sfumato.errors import ColumnError, ParameterError
+from sfumato.quasi.violations import _descent
 
 ROWS = ["x1x6x", "xx27x", "x3x8x", "xx4x9", "5xxx0"]
 YUAN = pa.table({name: [row[c] for row in ROWS] for c, name in enumerate("abcde")})
@@ -83,6 +84,26 @@ def test_an_order_of_some_columns_ends_in_a_minimal_identifying_set(drawn, data)
     assert classes(rows, columns) == everything
     for column in columns:
         assert classes(rows, [c for c in columns if c != column]) < everything
+
+
+@given(st.lists(st.sets(st.integers(0, 9), min_size=1), max_size=6), st.permutations(range(10)))
+@settings(max_examples=100)
+def test_a_descent_leaves_columns_out_as_if_one_by_one(needed, order):
+    def identifies(columns):
+        return all(one & set(columns) for one in needed)
+
+    kept = list(order)
+    for column in order:
+        rest = [c for c in kept if c != column]
+        kept = rest if identifies(rest) else kept
+    assert _descent(order, identifies) == tuple(sorted(kept))
+
+
+def test_a_descent_asks_little_where_few_columns_stay():
+    asked = []
+    stay = {3, 170, 299}
+    assert _descent(range(300), lambda s: asked.append(s) or stay <= set(s)) == (3, 170, 299)
+    assert len(asked) < 50
 
 
 @pytest.mark.parametrize("person", [None, "a"])

@@ -453,7 +453,7 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     most = min(SAMPLE_ROWS, _most_rows(table, request, budget))
     drawn = database(table).fitting(most, request.qi_columns, budget)
     sample, least = _sampled(table, request, whole, drawn)
-    listed = database(table).connection.most_cuts()
+    listed = database(table).most_cuts(request.qi_columns)
     parting = plan_parts(sample, whole, request, parts, least, listed)
     _refuse_large_parts(table, request, sample, parting, budget)
     crowd, folder, others, people = None, None, None, None

@@ -135,7 +135,7 @@ def anonymize(
         opened = _with_room(opened, request, budget)
         if output is not None and isinstance(opened.engine, MemoryEngine):
             opened.engine.expect_fingerprint()
-        refuse_too_wide(opened, writing=True)
+        refuse_too_wide(opened, budget, writing=True)
         if budget.memory is not None:
             from sfumato.anonymization.in_parts import refuse_too_large
 

@@ -72,7 +72,7 @@ def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
     """Count every column and take a uniform sample of rows."""
     if table.engine.capabilities.coded:
         return _look_in_memory(table, seed, budget)
-    refuse_too_wide(table, writing=False)
+    refuse_too_wide(table, budget, writing=False)
     rows = table.rows
     nulls = table.engine.null_counts(table.columns)
     facts = []

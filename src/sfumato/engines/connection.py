@@ -36,9 +36,16 @@ class Session(AbstractContextManager["Session"]):
 
     @abstractmethod
     def stream(
-        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+        self,
+        statement: sql.Node,
+        columns: Sequence[Column],
+        rows: int = BATCH_ROWS,
+        pieces: int = 1,
     ) -> Generator[pa.RecordBatch]:
-        """The answer to a statement under these names and in these types, batch by batch."""
+        """The answer to a statement under these names and in these types, batch by batch.
+
+        A cluster sends partitions as wholes: it is to make so many `pieces` of the answer at least.
+        """
 
     def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
         """The whole answer to a statement."""

@@ -257,7 +257,11 @@ class _Session(Session):
         return as_declared(found, columns)
 
     def stream(
-        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+        self,
+        statement: sql.Node,
+        columns: Sequence[Column],
+        rows: int = BATCH_ROWS,
+        pieces: int = 1,
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
         relation = self._database.opened().sql(sql.text(statement, _DIALECT))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.budget import Budget
@@ -26,6 +27,7 @@ from sfumato.engines.protocol import (
     smallest_dtype,
 )
 from sfumato.engines.spool import give_back
+from sfumato.errors import EngineMemoryError
 
 __all__ = ["COPIED", "SEARCH_BYTES", "coded_rows"]
 
@@ -35,8 +37,6 @@ COPIED = 1.5
 """How many times codes are held by searches that set rows aside which are told apart."""
 _NUMBERED = 8
 """Bytes that numbering a column takes of each row, besides those of its values."""
-_PARTITION = 64 << 20
-"""Bytes of cells that a cluster's driver can be asked for: all may be in one partition."""
 _JUDGED = 5_000
 """Rows that tell how many values columns have."""
 
@@ -62,15 +62,16 @@ def coded_rows(
     least = 0 if apart else COPIED * rows * len(columns)
     if not budget.holds(SEARCH_BYTES * rows + least):
         return None
-    letters = engine.text_bytes(columns)
-    cells = rows * (8 * len(columns) + sum(letters.values()))
-    if engine.capabilities.partitioned and cells > _PARTITION:
+    try:
+        if once:
+            engine.check_cells(columns, budget.memory)
+    except EngineMemoryError:
         return None
     some = codes_of_table(engine.sample(engine.fitting(_JUDGED, columns, budget), columns))
     needed, long = {}, engine.value_bytes(columns)
-    for name, many in zip(some.columns, some.cardinalities, strict=True):
+    for name, codes in zip(some.columns, some.arrays, strict=True):
         value = VALUE_BYTES + TEXT_COPIES * long.get(name, 0)
-        seen = math.ceil(many / max(1, some.entries) * rows)
+        seen = _values_of(np.bincount(codes), rows)
         numbered = COPIED * smallest_dtype(seen).itemsize if once else _NUMBERED
         needed[name] = rows * numbered + seen * value
         if not budget.holds(needed[name]):  # a sample shows a larger share of the values
@@ -100,6 +101,18 @@ def coded_rows(
     if not budget.holds(SEARCH_BYTES * rows + COPIED * sum(array.nbytes for array in held)):
         return None
     return Codes(tuple(columns), tuple(held) if stored is None else stored, tuple(values))
+
+
+def _values_of(sampled: npt.NDArray[np.int64], rows: int) -> int:
+    """How many values a column has, about, given how many sampled rows have each of some.
+
+    Of rows that were not sampled, as large a share has a new value as of those that were has one
+    that no other has (Good & Turing).
+    """
+    alone = int(np.count_nonzero(sampled == 1))
+    looked_at = max(1, int(sampled.sum()))
+    share = min(1.0, (alone + alone**0.5 + 1) / looked_at)
+    return int(np.count_nonzero(sampled) + math.ceil(share * max(0, rows - looked_at)))
 
 
 class _Stored(Sequence[CodeArray]):

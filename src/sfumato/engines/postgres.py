@@ -529,7 +529,11 @@ class _Session(Session):
         return self._connection
 
     def stream(
-        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+        self,
+        statement: sql.Node,
+        columns: Sequence[Column],
+        rows: int = BATCH_ROWS,
+        pieces: int = 1,
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
         form = "text" if bare(columns) else "csv"

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Spark"]
 
 _MARKER = "_SUCCESS"
+_PACKED_BYTES = 1 << 23
+"""Bytes of rows, about, that are on their way together."""
 _EMPTY = "\0sfumato: the empty string\0"
 """What stands for `""` between Spark's CSV reader and us."""
 _LOST = (
@@ -51,6 +53,8 @@ _REFUSED = (
 
 
 class _Dialect(sql.Dialect):
+    joins_alike = True
+
     def random(self, seed: int) -> sql.Node:
         return sql.call("RAND", seed)
 
@@ -249,13 +253,19 @@ class _Session(Session):
         return as_declared(found, columns)
 
     def stream(
-        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+        self,
+        statement: sql.Node,
+        columns: Sequence[Column],
+        rows: int = BATCH_ROWS,
+        pieces: int = 1,
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, one partition after the other; executors need pyarrow."""
         import pyarrow as pa
 
         with self._database.guarded():
-            frame = self._database.answer(statement).mapInArrow(_packing(), "rows binary")
+            answer = self._database.answer(statement)
+            answer = answer.repartition(pieces) if pieces > 1 else answer
+            frame = answer.mapInArrow(_packing(), "rows binary")
             for (data,) in frame.toLocalIterator():
                 with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
                     yield from as_declared(reader.read_all(), columns).to_batches(rows)
@@ -496,16 +506,19 @@ def _packing() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
     A function within a function travels by value, so that executors need not have Sfumato.
     """
+    most = _PACKED_BYTES
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for batch in batches:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as writer:
-                writer.write_batch(batch)
-            data = pa.array([sink.getvalue().to_pybytes()], pa.binary())
-            yield pa.RecordBatch.from_arrays([data], names=["rows"])
+            rows = max(1, int(batch.num_rows * most / max(batch.nbytes, 1)))
+            for start in range(0, batch.num_rows, rows):
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, batch.schema) as writer:
+                    writer.write_batch(batch.slice(start, rows))
+                data = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+                yield pa.RecordBatch.from_arrays([data], names=["rows"])
 
     return packed
 

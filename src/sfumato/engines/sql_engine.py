@@ -8,6 +8,7 @@ through the conformance suite.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -91,8 +92,8 @@ _FEWEST = 2048
 """Rows of a batch at least, however long they are: DuckDB moves as many at a time."""
 _DECIMAL = 16.0
 """Bytes of a decimal, which is numbered as texts are."""
-_LONGEST = 32
-"""A cell may be as long as this part of a limit."""
+_LONGEST, _LONGEST_SENT = 32, 16
+"""A cell may be as long as this part of a limit; one that a database sends, as this."""
 _FEW = 0.25
 """Share of rows up to which a sample is sorted without the others."""
 _LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
@@ -103,6 +104,10 @@ _HELD_BYTES = 1 << 28
 """Rows that are held here where nobody named a limit of memory; else a quarter of that."""
 _HELD_KINDS = ("integer", "text", "boolean", "date")
 """What is the same as ever after it was held here and written as text."""
+_PIECE = 1 << 26
+"""Bytes of cells that a cluster's driver can be asked for at a time."""
+_BESIDE = 1 << 18
+"""Bytes of texts at which rows are cut, about, that a cluster copies with each row."""
 _AS_TEXT = 24
 """Bytes of a number or date that passes by as text."""
 _MOST_WORDS = 10_000
@@ -233,23 +238,24 @@ class SQLEngine:
             self._longest |= dict(zip(asked, found[many:], strict=True))
         return decimals | {name: self._lengths[name] for name in texts}
 
-    def check_cells(self, columns: Sequence[str]) -> None:
+    def check_cells(self, columns: Sequence[str], memory: int | None) -> None:
         """Refuse a cell that could not be moved within the memory: it is held several times.
 
-        Lines of text files are refused as they are read.
+        Files know their limit. Lines of text files are refused as they are read.
         """
-        source = self.source
-        if source is None or source.memory is None or isinstance(source, KeepsText):
+        memory = memory if self.source is None else self.source.memory
+        if memory is None or isinstance(self.source, KeepsText):
             return
         self.text_bytes(columns)
+        most = memory // (_LONGEST_SENT if self.source is None else _LONGEST)
         for name in (name for name in columns if name in self._longest):
-            if self._longest[name] > source.memory // _LONGEST:
+            if self._longest[name] > most:
                 raise EngineMemoryError(
                     f"a cell of `{name}` is {self._longest[name] >> 20:,} MiB long, which takes "
-                    f"more than the {source.memory >> 20:,} MiB allowed until it is written",
+                    f"more than the {memory >> 20:,} MiB allowed on its way",
                     where=self.name,
-                    remedy=f"Leave the column out ({spell('exclude', name)}), or allow more memory "
-                    f"(e.g. {spell('memory', '4GB')}).",
+                    remedy=f"Leave the column out, or allow more memory (e.g. "
+                    f"{spell('memory', '4GB')}).",
                 )
 
     def value_bytes(self, columns: Sequence[str]) -> dict[str, float]:
@@ -260,6 +266,9 @@ class SQLEngine:
         found = self.text_bytes(columns)
         rows = self.connection.rows()
         for name in (n for n in found if n in self._lengths and n not in self._long_values):
+            if self._longest[name] * TEXT_COPIES <= CELL_BYTES:  # whatever its values, they fit
+                self._long_values[name] = self._longest[name]
+                continue
             asked = sql.select(
                 "SELECT CAST(SUM(LETTERS) AS BIGINT) AS letters, COUNT(*) AS number FROM KEYS AS d",
                 LETTERS=rows.dialect.length(exp.cast(sql.field("c0"), "text")),
@@ -681,8 +690,19 @@ class SQLEngine:
             return
         names = names_in(self.schema(), columns)
         statement = sql.all_rows(self.connection.rows(), names)
+        declared = columns_named(self.schema(), names)
         with self.connection.session(apart=True) as session:
-            yield from session.stream(statement, columns_named(self.schema(), names), rows)
+            yield from session.stream(statement, declared, rows, self._pieces(names))
+
+    def _pieces(self, columns: Sequence[str]) -> int:
+        """In how many pieces a cluster should send rows, as far as it is known how many they are.
+
+        Its driver holds one after the other.
+        """
+        if not self.capabilities.partitioned:
+            return 1
+        letters = sum(self._lengths.get(name, 0) for name in columns)
+        return math.ceil((self._row_count or 0) * (8 * len(columns) + letters) / _PIECE)
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
@@ -912,6 +932,17 @@ class SQLEngine:
         )
         most = _HELD_BYTES if budget is None or budget.memory is None else budget.memory // 4
         return self._row_count * row <= most
+
+    def most_cuts(self, columns: Sequence[str]) -> int | None:
+        """How many values of columns may stand beside every row that is cut at them, if not any.
+
+        A cluster copies them with each row.
+        """
+        most = self.connection.most_cuts()
+        if not self.capabilities.runs_work:
+            return most
+        long = max(self.text_bytes(columns).values(), default=0)
+        return most if long == 0 else int(_BESIDE / long)
 
     @contextmanager
     def _cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:

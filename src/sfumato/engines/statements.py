@@ -56,6 +56,9 @@ class Dialect:
     cuts_in_rows = False
     """Whether values of cuts are looked up once in rows, and do not stand beside every row."""
 
+    joins_alike = False
+    """Whether rows are joined by keys that may be null without comparing each with each."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -650,6 +653,8 @@ def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], 
         ]
         template = "SELECT FLAGS, COUNT(*) AS size FROM ORIGIN HAVING COUNT(*) > 1"
         inside = select(template, rows, FLAGS=flags)
+        if chosen and rows.dialect.joins_alike:
+            inside = _of_several_rows(inside, rows, chosen)
         some = select(
             "SELECT NTH AS nth, SHOWN FROM CLASSES AS classes WHERE DIFFER ORDER BY size",
             NTH=exp.convert(at),
@@ -659,6 +664,18 @@ def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], 
         ).limit(limit)
         asked.append(select("SELECT * FROM CLASSES", CLASSES=some.subquery(quoted(f"set{at}"))))
     return all_of(asked)
+
+
+def _of_several_rows(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select:
+    """The same of rows whose class has others: these are found first, among few columns."""
+    keys = [named(rows.key(name), f"k{nth}") for nth, name in enumerate(names)]
+    several = select("SELECT KEYS FROM ORIGIN HAVING COUNT(*) > 1", rows, KEYS=keys)
+    several = several.group_by(*rows.keys(names))
+    same = [
+        rows.dialect.same(rows.key(name), field(f"k{nth}", "several"), rows.kind(name))
+        for nth, name in enumerate(names)
+    ]
+    return found.join(several.subquery(quoted("several")), on=exp.and_(*same))
 
 
 def _varies(rows: Rows, name: str) -> Node:

@@ -416,7 +416,7 @@ def safe_harbor(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
-    refuse_too_wide(opened, writing=True, lookups=4)  # each column by itself
+    refuse_too_wide(opened, budget, writing=True, lookups=4)  # each column by itself
     kept, dropped = opened.require(keep), opened.require(drop)
     if both := [name for name in kept if name in dropped]:
         raise ParameterError(

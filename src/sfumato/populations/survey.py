@@ -481,7 +481,7 @@ def population(
     opened.require(keep)
     check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
     if output is not None:
-        refuse_too_wide(opened, writing=True, lookups=4)  # each column by itself
+        refuse_too_wide(opened, budget, writing=True, lookups=4)  # each column by itself
     chosen, left_out = quasi_identifiers(opened, qi, person, seed, budget)
     check_weights(chosen, weights)
     sample = read_sample(opened, chosen, person, domains, hierarchies, pad_zip, budget)

@@ -385,7 +385,7 @@ def sampled_key(opened: Table, costs: list[float], question: KeyQuery, budget: B
         if unit == "rows":
             notes.append(EQUAL_ROWS)
             unit, size = _needed(opened, replace(question, by="pairs", measure="separation"))
-        chosen, void = _cover_of_pairs(opened, costs, size, question)
+        chosen, void = _cover_of_pairs(opened, costs, size, question, budget)
     notes += [void] if void else []
     notes += [ONE_PASS] if streamed else []
     names = tuple(opened.columns[c] for c in chosen)
@@ -474,7 +474,7 @@ def _key_of_rows(
     opened: Table, costs: list[float], size: int, question: KeyQuery, budget: Budget
 ) -> tuple[tuple[int, ...] | None, str | None]:
     """A key of sampled rows, and why nothing is promised if so; None where pairs serve better."""
-    codes = sampled_rows(opened, size, question.seed)
+    codes = sampled_rows(opened, size, question.seed, budget)
     found = greedy(codes, costs, Goal(pairs=0), max_size=question.max_size, budget=budget)
     alike = found.pairs_left[-1] if found.pairs_left else codes.rows * (codes.rows - 1) // 2
     if alike and question.ratio == "separation":
@@ -486,10 +486,10 @@ def _key_of_rows(
 
 
 def _cover_of_pairs(
-    opened: Table, costs: list[float], size: int, question: KeyQuery
+    opened: Table, costs: list[float], size: int, question: KeyQuery, budget: Budget
 ) -> tuple[tuple[int, ...], str | None]:
     """Columns that separate enough of sampled pairs, and why nothing is promised if they do not."""
-    differ = differing_columns(opened, size, question.seed)
+    differ = differing_columns(opened, size, question.seed, budget)
     eps = question.eps or 0
     needed = size
     if question.beta is not None:

@@ -509,7 +509,7 @@ def minimal_from_subsets(every: npt.NDArray[np.int64], goal: Goal, max_size: int
 SET_BYTES = 200
 """What a column set takes that waits to be asked about, and then for larger ones."""
 FEW_SETS = 10_000
-"""Sets that are not too many, whatever the memory."""
+"""Sets that are not too many, whatever the memory; nor for a database to be asked about."""
 
 
 def levelwise(
@@ -524,7 +524,8 @@ def levelwise(
 ) -> Minimal:
     """All minimal good sets, level by level, asking one set after the other.
 
-    It ends before a level whose sets would take more than a quarter of the memory.
+    It ends before a level whose sets would take more than a quarter of the memory, or without a
+    time limit, of which a database would have to be asked about too many.
 
     Parameters
     ----------
@@ -543,6 +544,8 @@ def levelwise(
     most = (
         sys.maxsize - 1 if budget.memory is None else max(FEW_SETS, budget.memory // 4 // SET_BYTES)
     )
+    if ahead is not None and budget.seconds is None:
+        most = min(most, FEW_SETS)
     for size in range(top + 1):
         open_sets: list[Set] = []
         if ahead is not None and not budget.spent():

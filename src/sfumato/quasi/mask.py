@@ -481,7 +481,7 @@ def plan_mask(
     opened = table(source, budget=budget)
     if opened.engine.capabilities.replayable and not opened.rows:
         raise _no_rows(opened)
-    refuse_too_wide(opened, writing=True, lookups=0)
+    refuse_too_wide(opened, budget, writing=True, lookups=0)
     worth = column_weights(opened, weights)
     whole, unit = whole_weights(worth, opened.name) if demand.proven else (worth, 1.0)
     names = opened.columns
@@ -550,9 +550,9 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
         )
     budget.progress(f"drawing {size:,} {'pairs' if demand.measure == 'separation' else 'rows'}")
     if demand.measure == "separation":
-        differ = differing_columns(opened, size, demand.seed)
+        differ = differing_columns(opened, size, demand.seed, budget)
         return PairShare(differ, math.floor(threshold * len(differ)))
-    codes = sampled_rows(opened, size, demand.seed)
+    codes = sampled_rows(opened, size, demand.seed, budget)
     if not codes.entries:  # of a stream, which is not known before it has passed
         raise _no_rows(opened)
     return DistinctCount(codes, math.floor(threshold * codes.entries))

@@ -352,10 +352,11 @@ class Collisions(Asked):
         self.seed = seed
         if self.engine.source is not None and budget.memory is not None:
             self.together = 1  # sooner than it would turn out that there is no room for several
+        self.together = max(1, self.together * NARROW // max(NARROW, len(opened.columns)))
 
     def first(self) -> Matrix:
         """Difference sets of sampled rows: what these demand the whole table demands too."""
-        codes = sampled_rows(self.opened, SAMPLE_ROWS, self.seed)
+        codes = sampled_rows(self.opened, SAMPLE_ROWS, self.seed, self.budget)
         self.jobs += 1
         self.collected += codes.entries
         everything = kernels.whole(codes.entries)

@@ -40,6 +40,7 @@ __all__ = [
     "pairs_for_separation",
     "prune_below",
     "pulled",
+    "refuse_long_cells",
     "rows_for_distinct",
     "rows_for_separation",
     "sampled_rows",
@@ -176,12 +177,21 @@ def _smallest(holds: Any, at_least: int) -> int:
     return low
 
 
-def sampled_rows(opened: Table, rows: int, seed: int) -> Codes:
+def refuse_long_cells(opened: Table, budget: Budget) -> None:
+    """Refuse cells that a database could not send within the memory."""
+    if asks_sql(opened.engine) and opened.engine.source is None:
+        opened.engine.check_cells(opened.columns, budget.memory)
+
+
+def sampled_rows(opened: Table, rows: int, seed: int, budget: Budget) -> Codes:
     """A uniform sample of rows as codes."""
+    refuse_long_cells(opened, budget)
     return codes_of_table(opened.sample(rows, None, seed))
 
 
-def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bool_]:
+def differing_columns(
+    opened: Table, pairs: int, seed: int, budget: Budget
+) -> npt.NDArray[np.bool_]:
     """For independent uniform pairs of rows, in which columns they differ (pairs x columns).
 
     Pairs of row numbers are drawn first. The rows they name are then any uniform sample of that
@@ -198,7 +208,7 @@ def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bo
     random = np.random.default_rng(seed)
     left, right = pair_indices(opened.rows, pairs, random)
     named, at = np.unique(np.concatenate([left, right]), return_inverse=True)
-    codes = sampled_rows(opened, len(named), seed)
+    codes = sampled_rows(opened, len(named), seed, budget)
     where = random.permutation(codes.entries)[at]
     return np.stack([a[where[:pairs]] != a[where[pairs:]] for a in codes.arrays], axis=1)
 
@@ -219,6 +229,7 @@ def all_combinations(opened: Table, budget: Budget) -> Codes:
     able = opened.engine.capabilities
     if able.coded or not (able.remote or budget.memory):
         return opened.codes(None, budget)
+    refuse_long_cells(opened, budget)
     memory = budget.memory or PULLED_BYTES
     limit = max(1, memory // combination_bytes(opened, budget))
     try:

@@ -554,18 +554,19 @@ def roomy(opened: Table, size: float, budget: Budget) -> Table:
     return Table(roomier, opened.columns)
 
 
-def refuse_too_wide(opened: Table, *, writing: bool, lookups: int = 1) -> None:
+def refuse_too_wide(opened: Table, budget: Budget, *, writing: bool, lookups: int = 1) -> None:
     """Refuse rows that could not be moved within the memory, before work starts.
 
     They have too many columns, or a cell that is too long. In a release new cells may be looked up
-    by several sets of columns.
+    by several sets of columns. A cluster writes its rows itself.
     """
     from sfumato.engines.protocol import asks_sql
 
     if asks_sql(opened.engine):
         columns = len(opened.columns)
         opened.engine.connection.check_width(columns, writing=writing, lookups=lookups)
-        opened.engine.check_cells(opened.columns)
+        if not (writing and opened.engine.capabilities.runs_work):
+            opened.engine.check_cells(opened.columns, budget.memory)
 
 
 def check_engine(engine: str) -> None:
