@@ -202,7 +202,9 @@ def place_of(plan: Plan, name: str, schema: str | None, folder: Path, format: st
 def commit_tables(staged: Sequence[Staged], sealed: Certificate, beside: Path, force: bool) -> None:
     from sfumato.engines.postgres import commit_together
 
-    with sealed.beside(beside, force=force):
+    with sealed.beside(
+        beside, force=force, appeared=lambda: any(s.target.appeared() for s in staged)
+    ):
         commit_together(staged, force=force)
 
 
