@@ -23,6 +23,7 @@ from sfumato.anonymization import verb
 from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
 from sfumato.engines import database_types, sql_engine
+from sfumato.engines import postgres as postgres_engine
 from sfumato.engines import statements as sql
 from sfumato.engines.database_types import copied_batches, copied_text
 from sfumato.engines.postgres import Postgres, Server
@@ -702,6 +703,44 @@ def test_of_long_rows_fewer_make_a_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [len(batch) for batch in found] == [2_048, 2_048, 904]
     assert pa.Table.from_batches(found)["age"].to_pylist() == list(range(5_000))
     assert not list(database_types.copied_batches([], columns, 5_000, "people"))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("force", [False, True])
+def test_a_table_that_was_interrupted_after_it_got_its_name_has_its_certificate(
+    opened: Opener,
+    execute: Execute,
+    postgres: PostgresServer,
+    postgres_schema: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    force: bool,
+    lost: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    execute("CREATE TABLE crowd AS SELECT n % 9 AS age FROM generate_series(1, 90) n")
+    output = f"{postgres_schema}.released"
+    if force:
+        sf.anonymize(Table(opened("crowd")), qi=["age"], k=20, output=output)
+    plan = sf.anonymize(Table(opened("crowd")), qi=["age"], k=5)
+    publish = postgres_engine._Target.publish
+
+    def gone(*_: Any, **__: Any) -> Any:
+        raise EngineError("the connection was lost")
+
+    def interrupted(target: Any, **how: Any) -> None:
+        publish(target, **how)
+        if lost:
+            patched.setattr(Server, "transaction", gone)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(postgres_engine._Target, "publish", interrupted)
+        with pytest.raises((KeyboardInterrupt, EngineError)):
+            plan.write(output, force=force)
+    assert [one.name for one in tmp_path.iterdir()] == [f"{output}.certificate.json"]
+    with sf.table(f"{postgres.url}#{output}") as there:
+        assert sf.verify(there, certificate=f"{output}.certificate.json").holds
 
 
 @pytest.mark.parametrize("parts", [None, 4])

@@ -22,6 +22,7 @@ from zoo import rows_of, zoo
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra `spark`)")
 
+from sfumato.engines import spark as spark_engine
 from sfumato.engines.spark import Spark, _Session
 from sfumato.engines.sql_engine import SQLEngine
 
@@ -125,6 +126,64 @@ def test_a_folder_without_its_marker_is_refused(people: SQLEngine, tmp_path: Pat
         staged.commit()
     staged.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+class Interrupted:
+    """The file system of a release, in which somebody interrupts the n-th renaming, or kills Spark.
+
+    What was asked of it is done before that, as where its answer was still on the way.
+    """
+
+    def __init__(self, files: Any, at: int, error: type[BaseException]) -> None:
+        self._files, self._at, self._error, self._times = files, at, error, 0
+
+    def __getattr__(self, name: str) -> Any:
+        if self._error is OSError and self._times == self._at:
+            raise OSError
+        return getattr(self._files, name)
+
+    def rename(self, *names: Any) -> Any:
+        done = self._files.rename(*names)
+        self._times += 1
+        if self._times == self._at:
+            raise self._error
+        return done
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "which"),
+    [
+        (1, KeyboardInterrupt, "earlier"),
+        (2, KeyboardInterrupt, "later"),
+        (2, OSError, "later"),
+    ],
+)
+def test_a_folder_that_was_interrupted_while_it_got_its_name_has_its_certificate(
+    at: int,
+    error: type[BaseException],
+    which: str,
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output, asked = tmp_path / "out", {"qi": ["age"], "k": 2}
+    frames = [spark.createDataFrame([(20,), (30,)] * n, "age int") for n in (2, 3)]
+    sf.anonymize(frames[0], output=output, **asked)
+    plan = sf.anonymize(frames[1], **asked)
+    made = spark_engine._Target.__init__
+
+    def begun(target: Any, *given: Any) -> None:
+        made(target, *given)
+        target._files = Interrupted(target._files, at, error)
+
+    monkeypatch.setattr(spark_engine._Target, "__init__", begun)
+    with pytest.raises((error, EngineError)):
+        plan.write(output, force=True)
+    assert pq.read_table(output).num_rows == {"earlier": 4, "later": 6}[which]
+    assert sf.verify(output).holds
+    left = {one.name for one in tmp_path.iterdir()} - {"out", "out.certificate.json"}
+    assert all(".partial-" in name for name in left)
+    assert not left or error is OSError
 
 
 def test_a_failed_release_leaves_nothing(people: SQLEngine, tmp_path: Path) -> None:

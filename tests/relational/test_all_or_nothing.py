@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import killed_house
 import sfumato as sf
 from cli_tools import killed_again
+from sfumato.engines import staging
 from sfumato.errors import ParameterError, PromiseError
 from sfumato.relational import release as releasing
 from sfumato.release import Finding
@@ -78,6 +81,45 @@ def release(house: Path, key: Path, output: Path, **more: Any) -> sf.relational.
         output=output,
         **more,
     )
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_whoever_interrupts_while_one_dataset_replaces_another_has_one_of_both(
+    done: int, house: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted after so many renamings, where two names cannot be exchanged at once."""
+    output, rename, times = tmp_path / "released", os.rename, 0
+    release(house, key, output)
+    earlier = digest(output)
+
+    def interrupted(*names: Any) -> None:
+        nonlocal times
+        times += 1
+        if times <= done or times > max(done, 1):
+            rename(*names)
+        if times == max(done, 1):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patched.setattr(staging, "_exchanged", lambda *_: False, raising=False)
+        patched.setattr(os, "rename", interrupted)
+        release(house, key, output, force=True, exact_ends=True)
+    assert sf.relational.verify(output).holds
+    assert (digest(output) == earlier) == (done < 2)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["house", "released"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges names")
+def test_one_dataset_replaces_another_in_one_step(
+    house: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "released"
+    release(house, key, output)
+    earlier = digest(output)
+    monkeypatch.setattr(os, "rename", None)
+    release(house, key, output, force=True, exact_ends=True)
+    assert digest(output) != earlier
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["house", "released"]
 
 
 def test_only_a_released_dataset_is_replaced(house: Path, key: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import csv
 import datetime
 import json
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -442,7 +442,9 @@ def test_a_certificate_that_promises_nothing_does_not_hold(
         assert [one.check for one in found.findings if not one.holds] == ["promises"]
 
 
-@pytest.mark.parametrize("lie", [{"k": 9}, {"asked": {"k": 9}}, {"asked": {"m": "all"}}])
+@pytest.mark.parametrize(
+    "lie", [{"k": 9}, {"asked": {"k": 9}}, {"asked": {"m": "all"}}, {"qi": [["patients.sex"]]}]
+)
 def test_what_was_asked_of_tables_is_what_is_promised(
     house: Path, key: Path, tmp_path: Path, lie: dict[str, Any]
 ) -> None:
@@ -450,6 +452,30 @@ def test_what_was_asked_of_tables_is_what_is_promised(
     place, record = opened_certificate(tmp_path)
     asked = {**record["asked"], **lie.get("asked", {})}
     Certificate({**record, **lie, "asked": asked}).write(place)
+    found = sf.relational.verify(tmp_path / "released")
+    assert [one.check for one in found.findings if not one.holds] == ["figures"]
+
+
+@pytest.mark.parametrize("lie", ["k", "qi", "asked"])
+def test_figures_of_tables_without_keys_are_counted_again(
+    house: Path, key: Path, tmp_path: Path, lie: str
+) -> None:
+    sf.relational.anonymize(house, qi=QI, k=3, output=tmp_path / "released")
+    place, record = opened_certificate(tmp_path)
+    known: dict[str, list[str]] = defaultdict(list)
+    for name in record["qi"][0]:
+        known[name.partition(".")[0]].append(name.partition(".")[2])
+    sizes = [
+        min(Counter(tuple(row[c] for c in columns) for row in rows).values())
+        for name, columns in known.items()
+        for rows in [rows_of(tmp_path / "released" / f"{name}.csv")]
+    ]
+    assert record["k"] == min(sizes), "rows, which anybody can count, and not persons"
+    record |= {"k": {"k": min(sizes) + 1}, "qi": {"qi": [record["qi"][0][:1]]}}.get(lie, {})
+    if lie == "asked":
+        promised = next(one for one in record["promises"] if one["kind"] == "anonymity")
+        promised["models"][0]["k"] = 2
+    Certificate(record).write(place)
     found = sf.relational.verify(tmp_path / "released")
     assert [one.check for one in found.findings if not one.holds] == ["figures"]
 

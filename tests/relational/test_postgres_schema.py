@@ -334,6 +334,22 @@ def test_a_killed_release_leaves_all_tables_or_none(
     assert found[0]
 
 
+def test_tables_that_were_interrupted_after_they_got_their_names_have_their_certificate(
+    clinic: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    together = engine.commit_together
+
+    def interrupted(*given: Any, **how: Any) -> None:
+        together(*given, **how)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "commit_together", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sf.relational.anonymize(clinic, output=target, **PLAIN)
+    assert sf.relational.verify(target).holds
+
+
 def test_what_a_database_cannot_do_is_refused(
     clinic: str, target: str, house: Path, key: Path
 ) -> None:

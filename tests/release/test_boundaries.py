@@ -66,3 +66,10 @@ def test_boundaries_need_the_table(files):
     assert "--of" in done.err
     with pytest.raises(ParameterError, match="table is missing"):
         sf.verify(str(files / "good.csv"), boundaries=Boundaries({"age": {"max_width": 1}}))
+
+
+def test_boundaries_are_given_to_verify_as_to_anonymize(files):
+    said = sf.verify(
+        files / "good.csv", of=files / "people.csv", boundaries={"age": {"max_width": 1}}
+    )
+    assert said.findings[0].measured == {"age": 2}

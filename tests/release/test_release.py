@@ -292,6 +292,24 @@ def test_an_interrupted_release_that_has_its_name_has_its_certificate(tmp_path, 
     assert sfumato("verify", tmp_path / "out.csv").code == 0
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_release_that_was_interrupted_before_it_got_its_name_has_none(
+    tmp_path, monkeypatch, force
+):
+    def interrupted(sealed, path):
+        write(sealed, path)
+        raise KeyboardInterrupt
+
+    write, output = Certificate.write, tmp_path / "out.csv"
+    if force:
+        publish(plan(people(50)), output)
+    monkeypatch.setattr(Certificate, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        publish(plan(people()), output, force=force)
+    assert sfumato("verify", output).code == (0 if force else 2)
+    assert bool(list(tmp_path.iterdir())) == force
+
+
 def publish_in_peace(made, output, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("sfumato.engines.staging.synced", lambda path: None)

@@ -640,6 +640,18 @@ class _Target:
             _written("ALTER TABLE NEW RENAME TO FINAL", NEW=self._partial, FINAL=final)
         )
 
+    def appeared(self) -> bool:
+        """Whether the temporary name is gone; where the server is gone, it may be.
+
+        Whoever reads the table waits for a transaction that is just about to rename it.
+        """
+        try:
+            with self.transaction() as connection:
+                connection.execute(_written("SELECT 1 FROM NEW LIMIT 0", NEW=self._partial))
+        except SfumatoError:
+            return True
+        return False
+
     def remove(self) -> None:
         """Drop the table that has the temporary name."""
         with self.transaction() as connection:
@@ -675,7 +687,7 @@ _REFUSALS: tuple[_Refusal, ...] = (
         ("08", "57P"),
         EngineError,
         "the connection to PostgreSQL was lost",
-        "Check that the server still runs, then start again; nothing was published.",
+        "Check that the server still runs, and start again if there is no release.",
     ),
     (("42501",), EngineError, "{said}", "Ask its owner for permission."),
     (

@@ -40,7 +40,7 @@ _EMPTY = "\0sfumato: the empty string\0"
 """What stands for `""` between Spark's CSV reader and us."""
 _LOST = (
     "the connection to Spark was lost",
-    "Check that the session still runs, then start again; nothing was published.",
+    "Check that the session still runs, and start again if there is no release.",
 )
 _NO_ARROW = (
     "pyarrow is not installed on Spark's executors",
@@ -421,17 +421,26 @@ class _Target:
                     where=self._destination,
                     remedy=f"Choose another name, or replace it with {spell('force', True)}.",
                 )
-            if replaces:
-                self._rename(final, aside)
             try:
-                self._rename(partial, final)
-            except BaseException:
                 if replaces:
+                    self._rename(final, aside)
+                self._rename(partial, final)
+            finally:
+                # Interrupted or not, and even where a name was given meanwhile: one of both is
+                # there, and a folder renamed to one that exists would be put into it.
+                if replaces and self._files.exists(final):
+                    self._files.delete(aside, True)
+                elif replaces:
                     self._files.rename(aside, final)
-                raise
-            if replaces:
-                self._files.delete(aside, True)
         self._folder = self._destination
+
+    def appeared(self) -> bool:
+        """Whether the temporary name is gone; where Spark is gone, it may be."""
+        try:
+            with self._origin.guarded():
+                return not self._files.exists(self._path(self._partial))
+        except EngineError:
+            return True
 
     def remove(self) -> None:
         """Remove the folder."""

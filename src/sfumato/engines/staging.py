@@ -5,8 +5,10 @@ Whatever goes wrong before `commit`, nothing is left behind.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from collections import deque
@@ -86,6 +88,9 @@ class Target(Protocol):
     def publish(self, *, force: bool) -> None:
         """Rename in one atomic step; refuse to replace without `force`."""
 
+    def appeared(self) -> bool:
+        """Whether it has its final name, also where whoever gave it was interrupted then."""
+
     def remove(self) -> None:
         """Remove what has the temporary name, if anything."""
 
@@ -133,15 +138,6 @@ class Staged:
             self.rest()
             self.target.publish(force=force)
             self.settled()
-
-    def appeared(self) -> bool:
-        """Whether a file has its final name, also where whoever gave it was interrupted then."""
-        target = self.target
-        if not isinstance(target, FileTarget):
-            return False
-        with suppress(OSError):
-            return os.path.samefile(target.path, self.destination)
-        return not os.path.lexists(target.path)
 
     def discard(self) -> None:
         """Leave nothing behind; safe to call more than once, and after `commit`."""
@@ -215,6 +211,12 @@ class FileTarget:
                 remedy="Check that the folder may still be written to, then start again.",
             ) from error
         synced(Path(self._destination).parent)
+
+    def appeared(self) -> bool:
+        """Whether the temporary name is gone, or the final one is another for the same file."""
+        with suppress(OSError):
+            return os.path.samefile(self.path, self._destination)
+        return not os.path.lexists(self.path)
 
     def remove(self) -> None:
         """Remove the temporary file."""
@@ -616,15 +618,7 @@ def appearing_folder(output: str | None) -> Iterator[Path]:
         folder.chmod(mode | (mode & 0o444) >> 2)
         synced(folder)
         if place.is_dir():  # what may be replaced was asked before
-            aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-            os.rename(place, aside / "replaced")
-            try:
-                os.rename(folder, place)
-            except OSError:
-                os.rename(aside / "replaced", place)
-                raise
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
+            _replace_folder(folder, place)
         else:
             os.rename(folder, place)
         synced(place.parent)
@@ -638,3 +632,31 @@ def appearing_folder(output: str | None) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _replace_folder(folder: Path, place: Path) -> None:
+    """Put a folder in the place of another, in one atomic step where the system can; it goes."""
+    if _exchanged(folder, place):
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    aside = folder.with_name(f"{folder.name}.replaced")
+    try:
+        os.rename(place, aside)
+        os.rename(folder, place)
+    finally:  # whoever interrupts: one of both has the name
+        if place.is_dir():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.rename(aside, place)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether two paths have changed their names; Linux can, on most of its file systems."""
+    change = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    if change is None:
+        return False
+    return bool(change(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+
+
+_HERE, _EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE."""

@@ -32,7 +32,9 @@ __all__ = [
     "commit_tables",
     "description_of",
     "file_name",
+    "known_columns",
     "place_of",
+    "smallest_class",
 ]
 
 CERTIFICATE = "certificate.json"
@@ -200,7 +202,9 @@ def place_of(plan: Plan, name: str, schema: str | None, folder: Path, format: st
 def commit_tables(staged: Sequence[Staged], sealed: Certificate, beside: Path, force: bool) -> None:
     from sfumato.engines.postgres import commit_together
 
-    with sealed.beside(beside, force=force):
+    with sealed.beside(
+        beside, force=force, appeared=lambda: any(s.target.appeared() for s in staged)
+    ):
         commit_together(staged, force=force)
 
 
@@ -217,12 +221,14 @@ def certified(
     if isinstance(asked.get("hierarchies"), str):
         asked["hierarchies"] = os.path.basename(asked["hierarchies"].rstrip("/"))
     inputs = {n: t.table.fingerprint() for n, t in plan.made.tables.items()}
+    known = known_columns(promises)
+    k = release.k if plan.asked.linkable else smallest_class(written, known)
     return Certificate.of(
         **({} if plan.author is None else {"author": plan.author}),
         method="linked tables" if plan.asked.linkable else "tables without keys",
         asked=asked,
-        qi=[[f"{n}.{c}" for n, columns in plan.known.items() for c in columns]],
-        k=release.k,
+        qi=[[f"{n}.{c}" for n, columns in known.items() for c in columns]],
+        k=k,
         rows=sum(one.rows for one in written.values()),
         suppressed_rows=sum(one.left_out for one in release.tables),
         input={
@@ -244,6 +250,23 @@ def certified(
         },
         promises=list(promises),
     )
+
+
+def known_columns(promises: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By table the quasi-identifiers that a certificate's promises are about."""
+    known: dict[str, list[str]] = {}
+    for one in promises:
+        if one["kind"] == "linked-tables":
+            known |= {one["person"][0]: [*one["own"]], **one["events"]}
+        elif one["kind"] == "anonymity":
+            known[one["table"]] = [name for names in one["qi"] for name in names]
+    return known
+
+
+def smallest_class(tables: Mapping[str, Table], known: Mapping[str, Sequence[str]]) -> int | None:
+    """Rows of the smallest class of any table, which whoever has the tables can count."""
+    sizes = [tables[n].class_sizes(columns).k for n, columns in known.items() if n in tables]
+    return min((k for k in sizes if k is not None), default=None)
 
 
 def description_of(plan: Plan, places: Mapping[str, str]) -> Dataset:

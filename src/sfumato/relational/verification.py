@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +27,12 @@ from sfumato.files import refuse_link
 from sfumato.hierarchy.labels import as_text
 from sfumato.keyfiles import public_key
 from sfumato.relational.description import DESCRIPTION, TableOf, require_room, schema_of
-from sfumato.relational.publishing import CERTIFICATE, certificate_of
+from sfumato.relational.publishing import (
+    CERTIFICATE,
+    certificate_of,
+    known_columns,
+    smallest_class,
+)
 from sfumato.release import Certificate
 from sfumato.release.promise import Finding, as_written, measured_on, promise_from_dict
 from sfumato.release.verify import Verification, signed
@@ -398,7 +403,7 @@ def verify(
             promised = record.body["promises"]
             findings += [one for told in promised for one in _replayed(dict(told), tables, budget)]
             if any(told["kind"] in ("linked-tables", "anonymity") for told in promised):
-                findings += _asked_otherwise(record.body)
+                findings += _asked_otherwise(record.body, tables)
             else:
                 findings.append(
                     Finding("promises", False, "the certificate promises nothing about persons")
@@ -465,7 +470,7 @@ def _same(tables: Mapping[str, Table], body: Mapping[str, Any]) -> list[Finding]
     return found
 
 
-def _asked_otherwise(body: Mapping[str, Any]) -> list[Finding]:
+def _asked_otherwise(body: Mapping[str, Any], tables: Mapping[str, Table]) -> list[Finding]:
     """That the certificate says of its promises what they are not, if it does."""
     promises, asked = body["promises"], body["asked"]
     told = [one for promise in promises for one in (promise, *promise.get("models", ()))]
@@ -473,10 +478,13 @@ def _asked_otherwise(body: Mapping[str, Any]) -> list[Finding]:
     differ = [
         f"{name} that was asked"
         for name, numbers in held.items()
-        if asked.get(name) is not None and str(asked[name]) not in numbers
+        if asked.get(name) is not None and {str(asked[name])} != numbers
     ]
+    known = known_columns(promises)
     linked = [one["measured"]["k"] for one in promises if one["kind"] == "linked-tables"]
-    if linked and body["k"] not in linked:
+    if {*chain(*body["qi"])} != {f"{n}.{column}" for n, own in known.items() for column in own}:
+        differ.append("quasi-identifiers")
+    if body["k"] not in (linked or [smallest_class(tables, known)]):
         differ.append("k")
     said = f"the certificate does not fit what it promises: {', '.join(differ)}"
     return [Finding("figures", False, said, remedy=_AGAIN)] if differ else []

@@ -183,15 +183,16 @@ class Certificate:
         with alone_in(path.parent):
             check_certificate_place(path, force=force)
             earlier = path.read_bytes() if path.is_file() else None
-            self.write(path)
             try:
+                self.write(path)
                 yield
             except BaseException:
                 if appeared():
                     published.get()(path)
                     raise
                 if earlier is None:
-                    path.unlink(missing_ok=True)
+                    with suppress(OSError):
+                        path.unlink()
                 else:
                     with appearing(path) as unfinished:
                         unfinished.write_bytes(earlier)

@@ -355,7 +355,7 @@ def publish(
         sealed = Certificate.of(**named, **_record(release, written, target))
         if sign is not None:
             sealed = sealed.signed_with(sign)
-        with sealed.beside(beside, force=force, appeared=staged.appeared):
+        with sealed.beside(beside, force=force, appeared=staged.target.appeared):
             staged.commit(force=force)
     return replace(release, certificate=sealed, table=None)  # it now lies where it was written
 

@@ -136,7 +136,7 @@ def verify(
     others: Sequence[Any] = (),
     row_key: str | None = None,
     other_rows: bool = False,
-    boundaries: Boundaries | str | os.PathLike[str] | None = None,
+    boundaries: Mapping[str, Any] | Boundaries | str | os.PathLike[str] | None = None,
     budget: Budget | None = None,
     **asked: Unpack[PromiseFields],
 ) -> Verification:
@@ -236,7 +236,7 @@ def verify(
 def _within(
     opened: Table,
     of: Any,
-    boundaries: Boundaries | str | os.PathLike[str],
+    boundaries: Mapping[str, Any] | Boundaries | str | os.PathLike[str],
     trees: Mapping[str, Hierarchy],
     row_key: str | None,
 ) -> Finding:
@@ -246,6 +246,8 @@ def _within(
             "boundaries say how far the values of a table may be blurred, and the table is missing",
             remedy=f"Name it, e.g. {spell('of', 'people.csv')}.",
         )
+    if isinstance(boundaries, Mapping):
+        boundaries = Boundaries(boundaries)
     limits = boundaries if isinstance(boundaries, Boundaries) else Boundaries.read(Path(boundaries))
     broken = boundary_violations(of, opened, limits, key=row_key, hierarchies=trees)
     total = sum(broken.values())
