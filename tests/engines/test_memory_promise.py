@@ -34,7 +34,9 @@ from sfumato.anonymization.parting import Whole, plan_parts
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import allowed_blocks
 from sfumato.anonymization.request import Request
+from sfumato.budget import usable_threads
 from sfumato.columns.persons import Persons
+from sfumato.engines import sql_engine
 from sfumato.engines import statements as sql
 from sfumato.engines.duckdb import _Session
 from sfumato.engines.encoding import _Dictionaries
@@ -263,6 +265,49 @@ def test_nor_where_long_texts_are_kept(tmp_path: Path) -> None:
     code, grown, told = growth(tmp_path, [*asked, "-o", "release.parquet"], 384)
     assert code in ENDINGS, told
     assert grown <= TOLERATED * 384
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [[], ["--sort"]], ids=["in order", "sorted"])
+def test_nor_where_short_texts_that_differ_are_kept(tmp_path: Path, more: list[str]) -> None:
+    letters(tmp_path / "people.parquet", 1_500_000, 3, 40)
+    asked = ["anonymize", "TABLE", "-k", "5", "--qi", "age", "--rows-are-people", *more]
+    code, grown, told = growth(tmp_path, [*asked, "-o", "release.parquet"], 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
+def test_short_texts_that_differ_come_cell_by_cell_within_a_limit(tmp_path: Path) -> None:
+    path = letters(tmp_path / "letters.parquet", 60_000, 1, 40)
+    for memory, collected in ((None, True), (256 << 20, False)):
+        opened = sf.table(path, engine="duckdb", memory=memory)
+        kinds = {batch.column("text0").type for batch in opened.engine.source.batches(["text0"])}
+        assert [pa.types.is_dictionary(kind) for kind in kinds] == [collected]
+        opened.close()
+
+
+@pytest.mark.parametrize("sort", [False, True])
+def test_little_memory_is_written_by_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sort: bool
+) -> None:
+    path, told = letters(tmp_path / "letters.parquet", 2_000, 1, 40), []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+
+    def staged(*given: Any, **named: Any) -> Any:
+        told.append(usable_threads(None))
+        return stage_batches(*given, **named)
+
+    monkeypatch.setattr(sql_engine, "stage_batches", staged)
+    releases = []
+    for memory, threads in ((256, 1), (384, 2)):
+        told.clear()
+        releases.append(tmp_path / f"{memory}.parquet")
+        limit = sf.Budget(memory=memory << 20)
+        with sf.table(path, engine="duckdb", memory=memory << 20) as opened:
+            asked: dict[str, Any] = {"qi": ["age"], "k": 5, "rows_are_people": True, "sort": sort}
+            sf.anonymize(opened, **asked, output=releases[-1], budget=limit)
+        assert set(told) == {threads}
+    assert releases[0].read_bytes() == releases[1].read_bytes()
 
 
 @pytest.mark.slow
@@ -885,6 +930,44 @@ def test_texts_and_labels_are_counted_before_work_starts(monkeypatch: pytest.Mon
     assert made.details["in_parts"]["parts"] > 1
     assert high < 3 * low  # texts are cut by their order, and not only the most common ones
     assert "in_parts" not in sf.anonymize(names(6_000, 6_000), **asked, budget=more).details
+
+
+def test_values_that_become_pseudonyms_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be held and joined as a whole: in parts, those of a part are."""
+    (tmp_path / "key").write_text(sha256(b"names").hexdigest())
+    (tmp_path / "key").chmod(0o600)
+    rows = letters(tmp_path / "people.parquet", 20_000, 1, 40)
+    asked: dict[str, Any] = {"qi": ["age"], "k": 5, "rows_are_people": True}
+    replaced = {**asked, "pseudonyms": ["text0"], "key_file": str(tmp_path / "key")}
+    limit = sf.Budget(memory=4 << 20)
+    kept = sf.anonymize(rows, **asked, budget=limit)
+    assert "in_parts" not in kept.details
+    with pytest.raises(EngineError, match="solving it in parts takes at least 384 MiB"):
+        sf.anonymize(rows, **replaced, budget=limit)
+    with pytest.raises(EngineError, match="cannot be solved in parts: method `full-domain`"):
+        sf.anonymize(rows, **replaced, method="full-domain", budget=limit)
+    monkeypatch.setattr(in_parts, "LEAST_OF_PARTS", 1 << 20)
+    made = sf.anonymize(rows, **replaced, output=tmp_path / "parts.parquet", budget=limit)
+    assert made.details["in_parts"]["parts"] > 1
+    whole = sf.anonymize(rows, **replaced, output=tmp_path / "whole.parquet")
+    assert "in_parts" not in whole.details
+    shown = [pq.read_table(tmp_path / f"{name}.parquet")["text0"] for name in ("parts", "whole")]
+    assert shown[0].equals(shown[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("megabytes", "ends"), [(256, REFUSED), (384, 0)])
+def test_nor_with_pseudonyms_that_differ(tmp_path: Path, megabytes: int, ends: int) -> None:
+    (tmp_path / "key").write_text(sha256(b"names").hexdigest())
+    (tmp_path / "key").chmod(0o600)
+    letters(tmp_path / "people.parquet", 1_500_000, 2, 40)
+    asked = ["anonymize", "TABLE", "-k", "5", "--qi", "age", "--rows-are-people"]
+    asked += ["--pseudonyms", "text0,text1", "--key-file", "key", "-o", "release.parquet"]
+    code, grown, told = growth(tmp_path, asked, megabytes)
+    assert code == ends, told
+    assert grown <= TOLERATED * megabytes
 
 
 def test_long_texts_and_sensitive_values_of_parts_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.protocol import Codes, smallest_dtype
+from sfumato.engines.protocol import BATCH_ROWS, Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Step
 from sfumato.errors import ColumnError, InputError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy.labels import as_text
@@ -340,11 +340,16 @@ def pseudonyms(values: pa.Array, key: bytes) -> pa.Array:
             f"a key needs at least {SHORTEST_KEY} bytes",
             remedy="Read it from a file that `openssl rand -hex 32` or `sfumato keygen` made.",
         )
-    made = [
-        None if text is None else hmac.digest(key, text.encode(), "sha256")[:_BYTES].hex()
-        for text in as_text(values).to_pylist()
-    ]
-    return pa.array(made, type=pa.string())
+
+    def made(some: pa.Array) -> pa.Array:
+        spelled = [
+            None if text is None else hmac.digest(key, text.encode(), "sha256")[:_BYTES].hex()
+            for text in as_text(some).to_pylist()
+        ]
+        return pa.array(spelled, type=pa.string())
+
+    starts = range(0, max(len(values), 1), BATCH_ROWS)  # as words of Python they take much more
+    return pa.concat_arrays([made(values.slice(start, BATCH_ROWS)) for start in starts])
 
 
 def key_of(key: bytes, meaning: str) -> bytes:

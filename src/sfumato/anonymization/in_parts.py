@@ -59,6 +59,7 @@ from sfumato.anonymization.verb import (
     FEW_VALUES,
     components,
     listed_texts,
+    pseudonym_bytes,
     released,
     rows_and_people,
     solve,
@@ -139,14 +140,16 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     rows, row = rows_and_people(table, request), _bytes_a_row(table, request, budget)
     memory = budget.memory or ENOUGH_BYTES
     columns = (*request.qi_columns, *request.sensitive)
-    if rows * row <= memory // 8:
+    held = pseudonym_bytes(table, request, budget)
+    if rows * row + held <= memory // 8:
         return None
     asked = [(table, columns)]
     if request.population is not None:
         asked.append((request.population, request.qi_columns))
 
     def fits(number: int) -> bool:
-        return number * row <= memory and budget.holds(number * row)
+        size = number * row + held
+        return size <= memory and budget.holds(size)
 
     # values of columns are not counted elsewhere for this: rows would be moved in any case
     number = _about(asked, request.seed, budget, lambda n: able.remote or fits(n))
@@ -177,9 +180,12 @@ def refuse_too_large(table: Table, request: Request, budget: Budget, memory: int
         asked.append((request.population, request.qi_columns))
     asked = [(one, names) for one, names in asked if one.engine.capabilities.replayable]
     row = CELL_BYTES * (len(asked[0][1]) + 1) if asked else 0
-    if budget.holds(row * sum(one.rows for one, _ in asked)):
+    held = pseudonym_bytes(table, request, budget)
+    if budget.holds(row * sum(one.rows for one, _ in asked) + held):
         return
-    needed = row * _about(asked, request.seed, budget, lambda n: budget.holds(row * n))
+    needed = held + row * _about(
+        asked, request.seed, budget, lambda n: budget.holds(row * n + held)
+    )
     if not budget.holds(needed):
         raise EngineError(
             f"this takes about {(needed + PROGRAM_MEMORY) >> 20:,} MiB, more than the "

@@ -65,6 +65,7 @@ __all__ = [
     "components",
     "earlier_releases",
     "listed_texts",
+    "pseudonym_bytes",
     "released",
     "rows_and_people",
     "solve",
@@ -75,6 +76,8 @@ __all__ = [
 
 SOLVED_CELL_BYTES = 56
 """What a cell takes in memory until a release is written and verified, measured."""
+PSEUDONYM_BYTES = 64
+"""What a pseudonym takes beside the value that it stands for."""
 FEW_VALUES = 1_000
 """Values of a text up to which labels that list them are counted by combinations."""
 
@@ -189,12 +192,27 @@ def _with_room(opened: Table, request: Request, budget: Budget) -> Table:
     """The table, out of core where a solution of all of its rows would not fit the memory."""
     read = len(request.qi_columns) + len(request.sensitive) + (1 if request.person is None else 3)
     row = SOLVED_CELL_BYTES * read + text_bytes(opened, request, budget)
-    return roomy(opened, row * rows_and_people(opened, request), budget)
+    held = pseudonym_bytes(opened, request, budget)
+    return roomy(opened, row * rows_and_people(opened, request) + held, budget)
 
 
 def rows_and_people(opened: Table, request: Request) -> int:
     """Rows that are solved: those of the table, and of a population in which people are found."""
     return opened.rows + (0 if request.population is None else request.population.rows)
+
+
+def pseudonym_bytes(opened: Table, request: Request, budget: Budget) -> int:
+    """What values take under a limit that are replaced as a whole: they are numbered and joined."""
+    engine, held = opened.engine, 0.0
+    if budget.memory is None or not (engine.capabilities.coded or asks_sql(engine)):
+        return 0
+    for name in request.replaced:
+        values = opened.class_sizes([name], budget=budget).classes
+        letters = 0.0
+        if opened.column(name).kind == "text":
+            letters = _letters(opened, name, values)
+        held += values * (VALUE_BYTES + PSEUDONYM_BYTES + TEXT_COPIES * letters)
+    return int(held)
 
 
 def text_bytes(opened: Table, request: Request, budget: Budget) -> int:
@@ -241,14 +259,17 @@ def listed_texts(opened: Table, request: Request, budget: Budget) -> dict[str, t
         if opened.column(name).kind != "text" or name in request.trees:
             continue
         values = opened.class_sizes([name], budget=budget).classes
-        if not asks_sql(engine):
-            letters = opened.values(name).values[0].nbytes / max(values, 1)
-        elif values > FEW_VALUES:
-            letters = engine.value_bytes([name])[name]
-        else:
-            letters = engine.text_bytes([name])[name]
-        found[name] = values, letters
+        found[name] = values, _letters(opened, name, values)
     return found
+
+
+def _letters(opened: Table, name: str, values: int) -> float:
+    """How long a value of a text is on average."""
+    engine = opened.engine
+    if not asks_sql(engine):
+        return float(opened.values(name).values[0].nbytes / max(values, 1))
+    lengths = engine.value_bytes if values > FEW_VALUES else engine.text_bytes
+    return lengths([name])[name]
 
 
 def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.budget import Budget
+from sfumato.budget import Budget, limited
 from sfumato.engines import statements as sql
 from sfumato.engines.connection import Connection, Session, interrupting, temporary_name
 from sfumato.engines.encoding import as_arrow, codes_of_table, encode_batches
@@ -88,6 +88,8 @@ _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 _BATCH_BYTES = 1 << 24
 """Bytes of text, about, in a batch of rows on its way to a file."""
+_ALONE = 384 << 20
+"""Memory below which rows are written by one thread."""
 _FEWEST = 2048
 """Rows of a batch at least, however long they are: DuckDB moves as many at a time."""
 _DECIMAL = 16.0
@@ -1037,18 +1039,22 @@ class SQLEngine:
         folder: PrivateFolder | None = None,
         budget: Budget | None = None,
     ) -> Staged:
-        """Rows in a file, which is read back in the way that this table is."""
+        """Rows in a file, which is read back in the way that this table is.
+
+        With little memory one thread reads, recodes and packs: each keeps what it freed.
+        """
         limits = budget if self.source is None else self.source
+        memory = None if limits is None else limits.memory
 
         def reopened(source: Source) -> Engine:
             give_back()
             return SQLEngine(self.connection.over(source, budget))
 
-        return stage_batches(
-            batches, schema, destination, format,
-            reopen=reopened, inputs=self.paths, form=form, folder=folder,
-            memory=None if limits is None else limits.memory,
-        )  # fmt: skip
+        with limited(1 if memory is not None and memory < _ALONE else None):
+            return stage_batches(
+                batches, schema, destination, format,
+                reopen=reopened, inputs=self.paths, form=form, folder=folder, memory=memory,
+            )  # fmt: skip
 
     def _aside(self, made: _Made) -> Staged:
         """The rows of a release with their owners in a private file."""
@@ -1154,7 +1160,9 @@ class _Made(ABC):
             batches = engine.source.texts(names)
         else:
             long = max(sum(engine.text_bytes(names).values()) + beside, 1)
-            batches = engine.batches(names, max(1, min(BATCH_ROWS // 2, int(_BATCH_BYTES / long))))
+            memory = None if engine.source is None else engine.source.memory
+            most = _BATCH_BYTES if memory is None else min(_BATCH_BYTES, memory // 64)
+            batches = engine.batches(names, max(1, min(BATCH_ROWS // 2, int(most / long))))
         total, done = engine.row_count(), 0
         for batch in batches:
             yield batch

@@ -430,7 +430,8 @@ class ParquetSource(BaseSource):
         stored = [name for name in names if name not in self._folders]
         text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
-            long = _long_texts(self._metadata[index], text)
+            least = _LONG if self.memory is None else self.memory // 256
+            long = _long_texts(self._metadata[index], text, least)
             few = max(1, min(rows, int(_LONG // max(sum(long.values()), 1))))
             short = [name for name in text if name not in long]
             try:
@@ -594,7 +595,7 @@ _LONG, _INDEX = 1 << 24, 6
 """Bytes of text in a group of rows or in a batch, and what a row of a dictionary takes at most."""
 
 
-def _long_texts(metadata: pq.FileMetaData, text: Sequence[str]) -> dict[str, float]:
+def _long_texts(metadata: pq.FileMetaData, text: Sequence[str], least: int) -> dict[str, float]:
     """Columns that hold much text in some group of rows, cell by cell, and how long cells are.
 
     As dictionaries, Arrow would hold all texts of a group, and give them with every batch.
@@ -603,7 +604,7 @@ def _long_texts(metadata: pq.FileMetaData, text: Sequence[str]) -> dict[str, flo
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for part in map(group.column, range(group.num_columns)):
             size, rows = part.total_uncompressed_size, max(group.num_rows, 1)
-            if size < _LONG or part.path_in_schema not in text:
+            if size < least or part.path_in_schema not in text:
                 continue
             start = part.dictionary_page_offset if part.has_dictionary_page else None
             cells = part.total_compressed_size
