@@ -268,17 +268,29 @@ def test_nor_where_long_texts_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [[], ["--sort"]], ids=["in order", "sorted"])
-def test_nor_where_short_texts_that_differ_are_kept(tmp_path: Path, more: list[str]) -> None:
-    letters(tmp_path / "people.parquet", 1_500_000, 3, 40)
+@pytest.mark.parametrize(
+    ("more", "group"),
+    [([], 250_000), (["--sort"], 250_000), ([], 16_384)],
+    ids=["in order", "sorted", "in small groups"],
+)
+def test_nor_where_short_texts_that_differ_are_kept(
+    tmp_path: Path, more: list[str], group: int
+) -> None:
+    path = letters(tmp_path / "people.parquet", 1_500_000, 3, 40)
+    if group < 250_000:
+        pq.write_table(pq.read_table(path), path, row_group_size=group, use_dictionary=False)
     asked = ["anonymize", "TABLE", "-k", "5", "--qi", "age", "--rows-are-people", *more]
     code, grown, told = growth(tmp_path, [*asked, "-o", "release.parquet"], 256)
     assert code in ENDINGS, told
     assert grown <= TOLERATED * 256
 
 
-def test_short_texts_that_differ_come_cell_by_cell_within_a_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", [60_000, 4_096])
+def test_short_texts_that_differ_come_cell_by_cell_within_a_limit(
+    tmp_path: Path, group: int
+) -> None:
     path = letters(tmp_path / "letters.parquet", 60_000, 1, 40)
+    pq.write_table(pq.read_table(path), path, row_group_size=group, use_dictionary=False)
     for memory, collected in ((None, True), (256 << 20, False)):
         opened = sf.table(path, engine="duckdb", memory=memory)
         kinds = {batch.column("text0").type for batch in opened.engine.source.batches(["text0"])}

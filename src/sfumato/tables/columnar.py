@@ -430,8 +430,7 @@ class ParquetSource(BaseSource):
         stored = [name for name in names if name not in self._folders]
         text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
-            least = _LONG if self.memory is None else self.memory // 256
-            long = _long_texts(self._metadata[index], text, least)
+            long = _long_texts(self._metadata[index], text, self.memory)
             few = max(1, min(rows, int(_LONG // max(sum(long.values()), 1))))
             short = [name for name in text if name not in long]
             try:
@@ -595,23 +594,28 @@ _LONG, _INDEX = 1 << 24, 6
 """Bytes of text in a group of rows or in a batch, and what a row of a dictionary takes at most."""
 
 
-def _long_texts(metadata: pq.FileMetaData, text: Sequence[str], least: int) -> dict[str, float]:
-    """Columns that hold much text in some group of rows, cell by cell, and how long cells are.
+def _long_texts(
+    metadata: pq.FileMetaData, text: Sequence[str], memory: int | None
+) -> dict[str, float]:
+    """Columns that hold much text cell by cell, and how long cells are.
 
-    As dictionaries, Arrow would hold all texts of a group, and give them with every batch.
+    As dictionaries, Arrow would hold all texts of a group of rows, and give them with every batch;
+    and so much is kept of many small groups that a limit counts what all hold together.
     """
-    long: dict[str, float] = {}
+    largest, together, long = dict.fromkeys(text, 0), dict.fromkeys(text, 0), dict[str, float]()
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for part in map(group.column, range(group.num_columns)):
-            size, rows = part.total_uncompressed_size, max(group.num_rows, 1)
-            if size < least or part.path_in_schema not in text:
+            name, size, rows = part.path_in_schema, part.total_uncompressed_size, group.num_rows
+            if name not in largest:
                 continue
             start = part.dictionary_page_offset if part.has_dictionary_page else None
             cells = part.total_compressed_size
             cells -= 0 if start is None else part.data_page_offset - start
-            if cells > _INDEX * rows:
-                long[part.path_in_schema] = max(long.get(part.path_in_schema, 0), size / rows)
-    return long
+            if cells > _INDEX * max(rows, 1):
+                largest[name], together[name] = max(largest[name], size), together[name] + size
+                long[name] = max(long.get(name, 0), size / max(rows, 1))
+    much, least = (largest, _LONG) if memory is None else (together, memory // 256)
+    return {name: length for name, length in long.items() if much[name] >= least}
 
 
 _BUFFER, _PAGE, _UNPACKED, _FEWEST = 1 << 16, 1 << 20, 3, 1024
