@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -53,6 +55,7 @@ def write_parts_by_spark(source: str, output: str, moment: str, reached: Any) ->
 
     from sfumato.release.promise import Anonymity
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # whatever it was when this process was prepared
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", False)
     spark = builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
     halting = f"{output}.reached"
