@@ -18,7 +18,7 @@ from sfumato.anonymization import parting
 from sfumato.anonymization.parting import Whole, merged, merged_into, plan_parts
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
-from sfumato.engines import sql_engine
+from sfumato.engines import sql_release
 from sfumato.engines.recoding import Cut, Parting
 from sfumato.errors import EngineError, ParameterError
 from sfumato.privacy import KAnonymity, compile_rules
@@ -238,13 +238,13 @@ def test_a_release_that_lost_a_row_on_the_way_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Persons were counted in rows that were laid aside: the release must have the same."""
-    sorted_rows = sql_engine._in_sorted_order
+    sorted_rows = sql_release._in_sorted_order
 
     def fewer(*arguments: Any) -> Any:
         for batch in sorted_rows(*arguments):
             yield batch.slice(1)
 
-    monkeypatch.setattr(sql_engine, "_in_sorted_order", fewer)
+    monkeypatch.setattr(sql_release, "_in_sorted_order", fewer)
     source = sf.table(patients(), engine="duckdb")
     with pytest.raises(EngineError, match="are not the same"):
         sf.anonymize(source, qi=QI, k=4, person="patient", parts=2, output=tmp_path / "out.csv")

@@ -36,7 +36,7 @@ from sfumato.anonymization.problem import allowed_blocks
 from sfumato.anonymization.request import Request
 from sfumato.budget import usable_threads
 from sfumato.columns.persons import Persons
-from sfumato.engines import sql_engine
+from sfumato.engines import sql_release
 from sfumato.engines import statements as sql
 from sfumato.engines.duckdb import _Session
 from sfumato.engines.encoding import _Dictionaries
@@ -309,7 +309,7 @@ def test_little_memory_is_written_by_one_thread(
         told.append(usable_threads(None))
         return stage_batches(*given, **named)
 
-    monkeypatch.setattr(sql_engine, "stage_batches", staged)
+    monkeypatch.setattr(sql_release, "stage_batches", staged)
     releases = []
     for memory, threads in ((256, 1), (384, 2)):
         told.clear()

@@ -328,7 +328,7 @@ def test_rows_that_fit_come_once_and_lose_nothing(
     travelled = Travelled(monkeypatch, type(engine.connection.session()))
     counted = []
     for most in (1 << 28, 1):
-        monkeypatch.setattr(sql_engine, "_HELD_BYTES", most)
+        monkeypatch.setattr(sql_engine, "HELD_BYTES", most)
         travelled.answered = travelled.streamed = 0
         release = sf.anonymize(source, output=place, force=True, **asked)
         counted.append((travelled.answered, travelled.streamed))
@@ -347,7 +347,7 @@ def test_rows_that_fit_come_once_and_lose_nothing(
     with engine.one_moment():
         told = [engine.part_counts(parting, ["well"])]
         engine.row_count()
-        monkeypatch.setattr(sql_engine, "_HELD_BYTES", 1 << 28)
+        monkeypatch.setattr(sql_engine, "HELD_BYTES", 1 << 28)
         engine.count_values(table.column_names, 0, None, table.column_names)
         monkeypatch.setattr(type(engine.connection), "session", None)
         told.append(engine.part_counts(parting, ["well"]))

@@ -22,7 +22,7 @@ from servers import PostgresServer
 from sfumato.anonymization import verb
 from sfumato.anonymization.parting import Whole
 from sfumato.budget import Budget
-from sfumato.engines import database_types, sql_engine
+from sfumato.engines import database_types, sql_engine, sql_release
 from sfumato.engines import postgres as postgres_engine
 from sfumato.engines import statements as sql
 from sfumato.engines.database_types import copied_batches, copied_text
@@ -595,7 +595,7 @@ def test_rows_that_fit_are_dealt_to_their_parts_here(
     sorting = sql.sorted_by_part
     monkeypatch.setattr(sql, "sorted_by_part", lambda s: sorted_there.append(s) or sorting(s))
     for name, bytes_ in (("near", 1 << 20), ("far", 1)):
-        monkeypatch.setattr(sql_engine, "_HELD_BYTES", bytes_)
+        monkeypatch.setattr(sql_engine, "HELD_BYTES", bytes_)
         release = sf.anonymize(
             Table(opened("people")), output=f"{postgres_schema}.{name}", force=True, **asked
         )
@@ -755,7 +755,7 @@ def test_an_interrupted_session_leaves_no_table(
         "CREATE TABLE crowd AS SELECT n % 90 AS age, n % 7 AS town FROM generate_series(1, 900) n"
     )
     plan = sf.anonymize(Table(opened("crowd")), qi=["age", "town"], k=5, parts=parts)
-    made = sql_engine._made
+    made = sql_release._made
 
     def interrupted(*given: Any) -> Any:
         found = made(*given)
@@ -769,7 +769,7 @@ def test_an_interrupted_session_leaves_no_table(
         object.__setattr__(found, "rows", rows)
         return found
 
-    monkeypatch.setattr(sql_engine, "_made", interrupted)
+    monkeypatch.setattr(sql_release, "_made", interrupted)
     with pytest.raises(KeyboardInterrupt):
         plan.write(f"{postgres_schema}.released")
     there = execute(f"SELECT tablename FROM pg_tables WHERE schemaname = '{postgres_schema}'")

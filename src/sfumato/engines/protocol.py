@@ -43,15 +43,19 @@ if TYPE_CHECKING:
     from sfumato.engines.staging import Staged
 
 __all__ = [
-    "BATCH_ROWS", "BLANKS", "CELL_BYTES", "MOST_COLUMNS", "SPELLINGS", "TEXT_COPIES", "VALUE_BYTES",
-    "Capabilities", "ClassSizes", "Codes", "Column", "Engine", "KeepsText", "Kind", "Pairing",
-    "PersonSizes", "Source", "Spelling", "TextForm", "as_declared", "asks_sql", "beginnings",
-    "codes_of", "column_of", "columns_named", "names_in", "rows_identity", "smallest_dtype",
-    "too_many_classes", "usual_dtype", "whole_number", "wide_number",
+    "BATCH_BYTES", "BATCH_ROWS", "BLANKS", "CELL_BYTES", "HELD_BYTES", "MOST_COLUMNS", "SPELLINGS",
+    "TEXT_COPIES", "VALUE_BYTES", "Capabilities", "ClassSizes", "Codes", "Column", "Engine",
+    "KeepsText", "Kind", "Pairing", "PersonSizes", "Source", "Spelling", "TextForm", "as_declared",
+    "asks_sql", "beginnings", "codes_of", "column_of", "columns_named", "names_in", "rows_identity",
+    "smallest_dtype", "too_many_classes", "usual_dtype", "whole_number", "wide_number",
 ]  # fmt: skip
 
 BATCH_ROWS = 131_072
 """Rows in a record batch unless asked otherwise."""
+BATCH_BYTES = 1 << 24
+"""Bytes of text, about, in a batch of rows on its way to a file."""
+HELD_BYTES = 1 << 28
+"""Rows of a database that are held here where nobody named a limit of memory; else a quarter."""
 MOST_COLUMNS = 10_000
 """Columns that a table may have; methods compare columns in pairs."""
 

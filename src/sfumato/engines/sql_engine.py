@@ -1,7 +1,7 @@
 """The engine for rows that a database holds: questions become statements, answers come back.
 
-Everything that databases share is here: what they are asked, and how a release is made of their
-rows. What differs is behind a `Connection` (`connection.py`): how to reach the database, its
+What databases are asked is here; how a release is made of their rows, in `sql_release.py`. What
+differs between them is behind a `Connection` (`connection.py`): how to reach the database, its
 `Dialect`, its types, and where a release can go. To add a database, write a connection and put it
 through the conformance suite.
 """
@@ -9,12 +9,10 @@ through the conformance suite.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +21,27 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.budget import Budget, limited
+from sfumato.budget import Budget
+from sfumato.engines import sql_release
 from sfumato.engines import statements as sql
 from sfumato.engines.connection import Connection, Session, interrupting, temporary_name
 from sfumato.engines.encoding import as_arrow, codes_of_table, encode_batches
 from sfumato.engines.numbering import coded_rows
 from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import (
+    BATCH_BYTES,
     BATCH_ROWS,
     CELL_BYTES,
+    HELD_BYTES,
     TEXT_COPIES,
     ClassSizes,
     Codes,
     Column,
     Engine,
     KeepsText,
-    Kind,
     Pairing,
     PersonSizes,
-    Source,
     Spelling,
-    TextForm,
     as_declared,
     asks_sql,
     codes_of,
@@ -56,26 +54,17 @@ from sfumato.engines.protocol import (
     wide_number,
 )
 from sfumato.engines.recoding import (
-    Combinations,
     Dealt,
-    InOrder,
-    Lookup,
     Others,
     Parted,
     Parting,
     Recoder,
     Recoding,
     Worked,
-    copied,
-    in_turn,
-    mapping_table,
-    output_schema,
-    recoded_batch,
     tables_of_parts,
-    unmatched,
 )
 from sfumato.engines.spool import give_back
-from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
+from sfumato.engines.staging import Staged
 from sfumato.errors import EngineError, EngineMemoryError, TooManyClassesError, spell
 from sfumato.files import file_fingerprint
 from sfumato.kernels import group_sums, representatives, size_histogram
@@ -86,10 +75,6 @@ __all__ = ["SQLEngine"]
 
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
-_BATCH_BYTES = 1 << 24
-"""Bytes of text, about, in a batch of rows on its way to a file."""
-_ALONE = 384 << 20
-"""Memory below which rows are written by one thread."""
 _FEWEST = 2048
 """Rows of a batch at least, however long they are: DuckDB moves as many at a time."""
 _DECIMAL = 16.0
@@ -102,8 +87,6 @@ _LOOKED_AT, _AT_ONCE, _MOST_TOGETHER = 2_000, 16, 100_000
 """Rows that tell which columns have few values, columns counted in one pass, and their values."""
 _AS_ONE = 1024
 """Combinations, about, of columns that are counted as one."""
-_HELD_BYTES = 1 << 28
-"""Rows that are held here where nobody named a limit of memory; else a quarter of that."""
 _HELD_KINDS = ("integer", "text", "boolean", "date")
 """What is the same as ever after it was held here and written as text."""
 _PIECE = 1 << 26
@@ -529,7 +512,7 @@ class SQLEngine:
 
         Given others, those are counted that go to each part.
         """
-        held = self._near((*parting.columns, *columns))
+        held = self.near((*parting.columns, *columns))
         if held is not None and person is None and others is None:
             part, own = as_arrow(np.arange(parting.parts)), held.select(columns)
             cells = Codes(
@@ -541,8 +524,8 @@ class SQLEngine:
             counts = as_arrow(group_sums(ids, number))
             return cells.take(representatives(ids, number)).table().append_column("rows", counts)
         found = [whole_number(sql.PART), *columns_named(self.schema(), columns)]
-        with self._cutting(parting, budget) as (session, thresholds):
-            rows = self._others(others, session) if others else self.connection.rows()
+        with self.cutting(parting, budget) as (session, thresholds):
+            rows = self.others(others, session) if others else self.connection.rows()
             statement = sql.part_counts(rows, columns, parting, thresholds, person)
             return session.execute(statement, [*found, whole_number("\0rows")])
 
@@ -562,7 +545,7 @@ class SQLEngine:
         if self._identity is not None:
             return self._identity
         rows = self.connection.rows()
-        near = self._near(rows.names)
+        near = self.near(rows.names)
         found = None if near is None else self._sums_here(near, rows)
         if near is None or found is None:
             hashed = sql.select("SELECT HASHED AS hash FROM ORIGIN", rows, HASHED=rows.hash())
@@ -634,7 +617,7 @@ class SQLEngine:
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions in their order, or the first in a seeded random order."""
         names, held = names_in(self.schema(), columns), self.connection.rows()
-        near = self._near(names)
+        near = self.near(names)
         if near is not None:
             return near.drawn(rows, seed).table()
         declared = columns_named(self.schema(), names)
@@ -782,7 +765,7 @@ class SQLEngine:
                 rows_of = group_sums(held.arrays[0], number, held.counts)
                 self._values[column.name] = replace(held, arrays=(once,), counts=rows_of)
 
-    def _near(self, columns: Sequence[str]) -> Codes | None:
+    def near(self, columns: Sequence[str]) -> Codes | None:
         """Some columns of all rows, where they are held here."""
         held = self._held
         if held is None or not set(columns) <= set(held.columns):
@@ -865,7 +848,7 @@ class SQLEngine:
                     )  # fmt: skip
                 return session.execute(answer, [column_of(f.name, f.type) for f in schema])
             answers, total, sums = [], 0, [0] * len(hashes)
-            with self._dealt(session, statement, [*sent, *hashes], parts) as tables:
+            with self.dealt(session, statement, [*sent, *hashes], parts) as tables:
                 for _, classes in tables:
                     answers.append(act(as_declared(classes, sent)))
                     counts, *numbers = (c.to_numpy() for c in classes.columns[len(sent) - 1 :])
@@ -889,7 +872,7 @@ class SQLEngine:
         return remote and self._identity is None
 
     @contextmanager
-    def _dealt(
+    def dealt(
         self,
         session: Session,
         statement: exp.Select,
@@ -908,7 +891,7 @@ class SQLEngine:
         if here:  # of long texts fewer come at a time, as several batches are on their way
             known = {column.name for column in self.schema()}
             long = sum(self.text_bytes([c.name for c in sent if c.name in known]).values())
-            rows = min(BATCH_ROWS // 4, max(_FEWEST, int(_BATCH_BYTES / 4 / max(long, 1))))
+            rows = min(BATCH_ROWS // 4, max(_FEWEST, int(BATCH_BYTES / 4 / max(long, 1))))
         stream = session.stream(asked, [whole_number(sql.PART), *sent], rows)
         with closing(stream):
             if not here:
@@ -932,7 +915,7 @@ class SQLEngine:
             self._widths[column.name] if column.kind == kinds[column.name] else _AS_TEXT
             for column in columns
         )
-        most = _HELD_BYTES if budget is None or budget.memory is None else budget.memory // 4
+        most = HELD_BYTES if budget is None or budget.memory is None else budget.memory // 4
         return self._row_count * row <= most
 
     def most_cuts(self, columns: Sequence[str]) -> int | None:
@@ -947,7 +930,7 @@ class SQLEngine:
         return most if long == 0 else int(_BESIDE / long)
 
     @contextmanager
-    def _cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:
+    def cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:
         """A session that knows the values at which rows are cut, and where they are."""
         rows = self.connection.rows()
         with self.asking("parting rows", budget, writing=True) as session:
@@ -958,7 +941,7 @@ class SQLEngine:
                 session.upload(name, (parting.listed if in_rows else parting.thresholds)(types))
             yield session, name
 
-    def _others(self, others: Others, session: Session) -> sql.Rows:
+    def others(self, others: Others, session: Session) -> sql.Rows:
         """Rows of another table as a session's statements name them; sent if it is elsewhere."""
         engine, columns = others
         if asks_sql(engine) and self.shares(engine):
@@ -979,412 +962,12 @@ class SQLEngine:
         format: str | None = None,
         budget: Budget | None = None,
     ) -> Staged:
-        """Write a release: as a file row by row in order, or in the database by joins.
-
-        One that is made part by part is written as parts are done, without any join. Where persons
-        are counted, rows are laid aside with their owners, in which whoever verifies the release
-        counts them; it shows them without.
-        """
-        schema, ordered = output_schema(self.schema(), recoding), self.capabilities.ordered
-        target = None if ordered else self.connection.target(destination, format, schema)
-        form = copied(kept_form(self.source, destination, format), schema, recoding.written)
-        person, owned = None, recoding
-        if isinstance(recoding, Parted):
-            recoding.reports.clear()
-            person = recoding.person
-            kept = tuple(name for name in recoding.drop if name != person)
-            owned = replace(recoding, drop=kept, person=None, sorted=False)
-        as_text = form is not None and bool(form.readers)
-        made = _made(self, owned, budget, target is not None, as_text)
-        again = recoding.sorted and (ordered or isinstance(recoding, Parted))
-        if person is None and not again:
-            with ExitStack() as unless_done:  # a session may be interrupted while it ends
-                with made.rows() as (session, rows):
-                    if target is None:
-                        done = self._as_file(rows, schema, destination, format, form, budget=budget)
-                    else:
-                        fill = partial(target.fill, session, rows, schema, recoding.written)
-                        done = Staged(target, destination, fill)
-                    unless_done.callback(done.discard)
-                unless_done.pop_all()
-            return done
-        staged: Staged | None = None
-        if target is None:
-            aside = self._aside(made)
-        else:
-            aside = self.stage(owned, destination, format=format, budget=budget)
-        try:
-            sorting = recoding.sorting(schema.names)
-            if target is None:
-                sorted_rows = _in_sorted_order(aside, schema.names, sorting, budget)
-                staged = self._as_file(
-                    sorted_rows, schema, destination, format, form, budget=budget
-                )
-            else:
-                staged = _shown(aside, target, destination, schema, sorting, budget)
-            if person is not None:
-                staged.beside = self._as_values(aside, owned, budget) if as_text else aside
-        finally:
-            if staged is None or staged.beside is not aside:
-                aside.discard()
-        return staged
-
-    def _as_file(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        schema: pa.Schema,
-        destination: str,
-        format: str | None = None,
-        form: TextForm | None = None,
-        folder: PrivateFolder | None = None,
-        budget: Budget | None = None,
-    ) -> Staged:
-        """Rows in a file, which is read back in the way that this table is.
-
-        With little memory one thread reads, recodes and packs: each keeps what it freed.
-        """
-        limits = budget if self.source is None else self.source
-        memory = None if limits is None else limits.memory
-
-        def reopened(source: Source) -> Engine:
-            give_back()
-            return SQLEngine(self.connection.over(source, budget))
-
-        with limited(1 if memory is not None and memory < _ALONE else None):
-            return stage_batches(
-                batches, schema, destination, format,
-                reopen=reopened, inputs=self.paths, form=form, folder=folder, memory=memory,
-            )  # fmt: skip
-
-    def _aside(self, made: _Made) -> Staged:
-        """The rows of a release with their owners in a private file."""
-        with made.rows() as (_, rows):
-            return self._laid_aside(rows, made.schema, made.budget)
-
-    def _laid_aside(
-        self, rows: Iterator[pa.RecordBatch], schema: pa.Schema, budget: Budget | None
-    ) -> Staged:
-        folder = PrivateFolder()
-        try:
-            place = str(folder.path / "rows.parquet")
-            return self._as_file(rows, schema, place, folder=folder, budget=budget)
-        except BaseException:
-            folder.close()
-            raise
-
-    def _as_values(self, aside: Staged, made: Recoding | Parted, budget: Budget | None) -> Staged:
-        """What counts of rows that were laid aside, with values in place of a text file's cells."""
-        assert isinstance(self.source, KeepsText)
-        assert isinstance(made, Parted)
-        readers, counted = self.source.text_form().readers, {*made.reads, *made.written}
-        schema = pa.schema([f for f in output_schema(self.schema(), made) if f.name in counted])
-        texts = {n: read for n, read in readers.items() if n not in made.written}
-
-        def values(batch: pa.RecordBatch) -> pa.RecordBatch:
-            arrays = [texts[n](batch[n]) if n in texts else batch[n] for n in schema.names]
-            return pa.RecordBatch.from_arrays(arrays, names=schema.names)
-
-        return self._laid_aside(map(values, aside.engine().batches(schema.names)), schema, budget)
+        """Write a release: as a file row by row in order, or in the database by joins."""
+        return sql_release.stage(self, recoding, destination, format=format, budget=budget)
 
     def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
         """Make a release part by part and keep nothing of it but the reports."""
-        with _made(self, parted, budget, True).rows() as (session, rows):
-            if isinstance(rows, sql.Node):
-                assert session is not None
-                count = "SELECT COUNT(*) AS rows FROM ANSWER AS counted"
-                session.run(sql.select(count, ANSWER=rows))
-            else:
-                for _ in rows:
-                    pass
-
-
-def _made(
-    engine: SQLEngine,
-    recoding: Recoding | Parted,
-    budget: Budget | None,
-    stays: bool,
-    as_text: bool = False,
-) -> _Made:
-    """How the rows of a release are made."""
-    schema = output_schema(engine.schema(), recoding)
-    if as_text:
-        fields = [
-            f if f.name in recoding.written else pa.field(f.name, pa.string()) for f in schema
-        ]
-        schema = pa.schema(fields)
-    if isinstance(recoding, Parted):
-        return _MadeInParts(engine, schema, budget, stays, as_text, recoding)
-    return _MadeAtOnce(engine, schema, budget, stays, as_text, recoding)
-
-
-_Rows = tuple[Session | None, Any]
-"""Batches; or a statement, and the session in which it can be run."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Made(ABC):
-    """The rows of a release, on their way.
-
-    Parameters
-    ----------
-    schema
-        Their columns.
-    stays
-        Whether they stay in the database: then a statement can stand for them.
-    as_text
-        Whether cells that nobody writes are copied as they stand in a text file.
-    """
-
-    engine: SQLEngine
-    schema: pa.Schema
-    budget: Budget | None
-    stays: bool
-    as_text: bool
-
-    @abstractmethod
-    def rows(self) -> AbstractContextManager[_Rows]:
-        """The rows, as long as the context lasts."""
-
-    def _kept_cells(
-        self, written: Collection[str], beside: float = 0.0
-    ) -> Iterator[pa.RecordBatch]:
-        """Columns that nobody writes, in order; whoever waits is told how many rows are done.
-
-        Beside those of a row come so many bytes of cells that were written.
-        """
-        engine = self.engine
-        # A reading of no column might lose the number of rows.
-        kept = [name for name in self.schema.names if name not in written]
-        names = kept or [*names_in(engine.schema(), None)[:1]]
-        if self.as_text and isinstance(engine.source, KeepsText):
-            batches = engine.source.texts(names)
-        else:
-            long = max(sum(engine.text_bytes(names).values()) + beside, 1)
-            memory = None if engine.source is None else engine.source.memory
-            most = _BATCH_BYTES if memory is None else min(_BATCH_BYTES, memory // 64)
-            batches = engine.batches(names, max(1, min(BATCH_ROWS // 2, int(most / long))))
-        total, done = engine.row_count(), 0
-        for batch in batches:
-            yield batch
-            done += batch.num_rows
-            if self.budget is not None:
-                self.budget.progress("writing", done / total if total else None)
-
-
-@dataclass(frozen=True, eq=False)
-class _MadeAtOnce(_Made):
-    """Rows whose combinations are looked up in a recoding: in the database, or in order here."""
-
-    recoding: Recoding
-
-    @contextmanager
-    def rows(self) -> Iterator[_Rows]:
-        if self.engine.capabilities.ordered:
-            yield None, self._in_order()
-            return
-        engine, recoding = self.engine, self.recoding
-        rows, total = engine.connection.rows(), engine.row_count()
-        with engine.asking("recoding", self.budget, writing=True) as session:
-            mappings = []
-            for step in recoding.steps:
-                cells, ranged = tuple(step.cells), step.first is not None
-                mapping = sql.Mapping(temporary_name(), step.match.columns, cells, ranged)
-                session.upload(mapping.relation, mapping_table(step))
-                mappings.append(mapping)
-            if mappings:
-                figures = [whole_number(f"met{at}") for at in range(len(mappings) + 1)]
-                found = session.execute(sql.entries(rows, mappings), figures)
-                if any(column[0].as_py() != total for column in found.columns):
-                    raise unmatched(engine.name)
-            sorting = recoding.sorting(self.schema.names)
-            # joins and windows would leave rows in the order of the values that are blurred
-            sort = _kinds(self.schema, sorting) if recoding.sorted or mappings else None
-            statement = sql.recoded(rows, mappings, recoding.drop, sort)
-            columns = [column_of(field.name, field.type) for field in self.schema]
-            yield session, statement if self.stays else session.stream(statement, columns)
-
-    def _in_order(self) -> Generator[pa.RecordBatch]:
-        """Every row is looked up in the database, and recoded here batch by batch."""
-        recoding, source = self.recoding, self.engine.source
-        lookups = [Lookup(step, self.engine.name) for step in recoding.steps]
-        # rows that leave their order must not be told by it which of them are left out
-        by_cells = [at for at, lookup in enumerate(lookups) if lookup.ranged and recoding.sorted]
-        batches = self._kept_cells(recoding.written)
-        with self._combinations(lookups, by_cells) as met:
-            for batch in batches:
-                taken = met.take(batch.num_rows)
-                ordinals = dict(zip(by_cells, taken[len(lookups) :], strict=True))
-                entries = [
-                    lookup.entries(taken[at], ordinals.get(at)) for at, lookup in enumerate(lookups)
-                ]
-                yield recoded_batch(batch, recoding, entries, self.schema)
-                if source is not None and source.memory is not None:
-                    give_back()
-            met.finish()
-
-    @contextmanager
-    def _combinations(
-        self, lookups: Sequence[Lookup], by_cells: Sequence[int]
-    ) -> Iterator[Combinations]:
-        """The combination every row has in each step, row by row in order.
-
-        After them, for some of the steps, the number of the row among those of its combination.
-        """
-        engine = self.engine
-        if not lookups:
-            yield Combinations(iter(()), 0, engine.name)
-            return
-        rows = engine.connection.rows()
-        with engine.asking("recoding", self.budget, writing=True) as session:
-            mappings = []
-            for lookup in lookups:
-                mapping = sql.Mapping(temporary_name(), lookup.step.match.columns, (), ranged=False)
-                keys = [lookup.tuples.column(n).cast(rows.stored(n)) for n in mapping.columns]
-                numbers = pa.array(np.arange(lookup.combinations, dtype=np.int64))
-                names = [*(f"k{nth}" for nth in range(len(keys))), sql.TUPLE]
-                session.upload(mapping.relation, pa.table([*keys, numbers], names=names))
-                mappings.append(mapping)
-            figures = [whole_number(f"t{at}") for at in range(len(mappings))]
-            figures += [whole_number(f"ordinal{at}") for at in by_cells]
-            numbered = session.stream(sql.matched(rows, mappings, by_cells), figures)
-            with closing(numbered):
-                yield Combinations(numbered, len(figures), engine.name)
-
-
-@dataclass(frozen=True, eq=False)
-class _MadeInParts(_Made):
-    """Rows that are solved part by part: where they are, or here."""
-
-    parted: Parted
-
-    @contextmanager
-    def rows(self) -> Iterator[_Rows]:
-        engine, parted, parting = self.engine, self.parted, self.parted.parting
-        if engine.capabilities.ordered and not self.stays:
-            yield None, self._in_order()
-            return
-        rows, apart = engine.connection.rows(), self.stays and not engine.capabilities.runs_work
-        names = [n for n in rows.names if n in parted.reads or n in self.schema.names]
-        # What passes by to a table of the same database passes as text: nothing is lost on the way.
-        passing = [n for n in self.schema.names if apart and n not in parted.written]
-        text = [n for n in passing if n not in parted.reads]
-        fields = [pa.field(f.name, pa.string()) if f.name in passing else f for f in self.schema]
-        if apart:  # labels are written out by whoever sends them
-            fields = [_as_labels(f) if f.name in parted.written else f for f in fields]
-        near = engine._near(names)
-        if near is not None:
-            sent = tuple(columns_named(engine.schema(), names))
-            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields))
-            solved = self._solved(parting.tables(near), recoder)
-            yield None, _batches_of(solved)
-            return
-        with engine._cutting(parting, self.budget) as (session, thresholds):
-            sent = tuple(
-                column_of(column.name, pa.string()) if column.name in text else column
-                for column in columns_named(engine.schema(), names)
-            )
-            beside, along = None, tuple[Column, ...]()
-            if parted.others is not None:
-                theirs, along = engine._others(parted.others, session), parted.others.columns
-                beside = sql.in_parts(theirs, [one.name for one in along], parting, thresholds)
-            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields), along)
-            statement = sql.in_parts(rows, names, parting, thresholds, text=text)
-            answer = None
-            if self.stays:
-                answer = session.apply(statement, recoder, self.schema, parted.reports, beside)
-            if answer is not None:
-                yield session, answer
-                return
-            with engine._dealt(session, statement, sent, parting.parts, self.budget) as tables:
-                solved = self._solved(tables, recoder)
-                yield session, _batches_of(solved)
-
-    def _solved(
-        self, parts: Iterator[tuple[int, pa.Table]], recoder: Recoder
-    ) -> Iterator[pa.Table]:
-        reports, number = self.parted.reports, self.parted.parting.parts
-        for part, (made, report) in in_turn(recoder, parts, self.parted.workers):
-            reports[part] = report
-            if self.budget is not None:
-                self.budget.progress("solving parts", len(reports) / number)
-            yield made
-            del made  # the next part is on its way
-            if self.budget is not None and self.budget.memory is not None:
-                give_back()
-
-    def _in_order(self) -> Generator[pa.RecordBatch]:
-        """Parts are solved and laid aside one after the other, then read in the order of rows."""
-        engine, parted = self.engine, self.parted
-        rows = engine.connection.rows()
-        names = [name for name in rows.names if name in parted.reads]
-        place = max((*names, ""), key=len) + "\0position"
-        sent = (whole_number(place), *columns_named(engine.schema(), names))
-        written = [_as_labels(f) for f in self.schema if f.name in parted.written]
-        given = pa.schema([pa.field(place, pa.int64()), *written])
-        memory = (self.budget and self.budget.memory) or _HELD_BYTES
-        folder = PrivateFolder()
-        try:
-            aside = InOrder(folder.path, place, memory // 16 // parted.parting.parts)
-            with engine._cutting(parted.parting, self.budget) as (session, thresholds):
-                statement = sql.in_parts(rows, names, parted.parting, thresholds, numbered=True)
-                with closing(session.stream(statement, [whole_number(sql.PART), *sent])) as stream:
-                    dealt = Dealt.out(stream, folder.path / "dealt.arrow")
-            give_back()
-            recoder = Recoder(parted.work, sent, parted.reads, given)
-            for made in self._solved(dealt.tables(), recoder):
-                aside.add(made)
-                del made
-            done = 0
-            for batch in self._kept_cells(parted.written, aside.row_bytes):
-                cells = aside.before(done + batch.num_rows)
-                if cells is not None:
-                    at = cells.column(place).to_numpy() - done
-                    kept = batch.take(pa.array(at)) if cells.num_rows < batch.num_rows else batch
-                    arrays = [
-                        (cells if name in parted.written else kept).column(name)
-                        for name in self.schema.names
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
-                    del cells, kept, arrays
-                done += batch.num_rows
-                if engine.source is not None and engine.source.memory is not None:
-                    give_back()
-        finally:
-            folder.close()
-
-
-def _batches_of(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """The rows of tables, of which none is held while the next one is made."""
-    for table in tables:
-        batches = table.to_batches()
-        del table
-        batches.reverse()
-        while batches:
-            yield batches.pop()
-
-
-def _shown(
-    aside: Staged,
-    target: Target,
-    destination: str,
-    schema: pa.Schema,
-    sorting: Sequence[str],
-    budget: Budget | None,
-) -> Staged:
-    """What was laid aside in the database, without the owners."""
-    engine = aside.engine()
-    assert isinstance(engine, SQLEngine)
-    rows = engine.connection.rows()
-    drop = [name for name in rows.names if name not in schema.names]
-    statement = sql.recoded(rows, (), drop, _kinds(schema, sorting) or None)
-    with engine.asking("sorting", budget, writing=True) as session:
-        return Staged(target, destination, lambda: target.fill(session, statement, schema, ()))
-
-
-def _as_labels(field: pa.Field) -> pa.Field:
-    """A column of texts as one of numbers, where labels are texts."""
-    text = pa.types.is_string(field.type)
-    return pa.field(field.name, pa.dictionary(pa.int32(), field.type)) if text else field
+        sql_release.try_parts(self, parted, budget)
 
 
 def _rows_at(
@@ -1405,11 +988,6 @@ def _row_bytes(columns: Sequence[str], long: Mapping[str, float]) -> int:
     """What the cells of some columns take until they are codes."""
     cells = (max(CELL_BYTES, TEXT_COPIES * long.get(name, 0)) for name in columns)
     return CELL_BYTES + int(sum(cells))
-
-
-def _kinds(schema: pa.Schema, names: Sequence[str]) -> dict[str, Kind]:
-    """What some columns of a release hold."""
-    return {name: column_of(name, schema.field(name).type).kind for name in names}
 
 
 def _nulls(values: Codes) -> int:
@@ -1444,18 +1022,6 @@ def _counted_as_one(sample: Codes) -> list[list[str]]:
         sets[at].append(name)
         combinations[at] *= size
     return sets
-
-
-def _in_sorted_order(
-    aside: Staged, names: Sequence[str], sorting: Sequence[str], budget: Budget | None
-) -> Generator[pa.RecordBatch]:
-    """Some columns of rows that were laid aside in a file, sorted out of core."""
-    engine = aside.engine()
-    assert isinstance(engine, SQLEngine)
-    with engine.asking("sorting", budget, apart=True, writing=True) as session:
-        statement = sql.all_rows(engine.connection.rows(), names, sorting)
-        shown = columns_named(engine.schema(), names)
-        yield from session.stream(statement, shown, BATCH_ROWS // 4)  # several are on their way
 
 
 @dataclass(frozen=True)
