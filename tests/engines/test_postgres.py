@@ -286,6 +286,22 @@ def test_a_release_can_be_a_file(execute: Execute, opened: Opener, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_cells_are_made_harmless_in_files_only(
+    postgres: PostgresServer, execute: Execute, postgres_schema: str, tmp_path: Path
+) -> None:
+    execute(
+        "CREATE TABLE people AS SELECT n % 7 AS age, '=1+1' AS said FROM generate_series(1, 70) n"
+    )
+    asked = {"qi": ["age"], "k": 2, "rows_are_people": True, "spreadsheet_safe": True}
+    place = f"{postgres.url}#{postgres_schema}"
+    with sf.table(f"{place}.people") as people:
+        with pytest.raises(ParameterError, match="is for files, and this release stays where its"):
+            sf.anonymize(people, output=f"{place}.released", **asked)
+        release = sf.anonymize(people, output=tmp_path / "out.csv", **asked)
+    assert (release.formulas, release.column_actions["said"]) == (0, "formulas made text")
+    assert {*sf.table(tmp_path / "out.csv").to_arrow().column("said").to_pylist()} == {"'=1+1"}
+
+
 def test_a_file_that_is_written_whole_is_refused_before_work_starts(
     postgres: PostgresServer, execute: Execute, postgres_schema: str, tmp_path: Path
 ) -> None:

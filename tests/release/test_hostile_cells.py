@@ -80,6 +80,32 @@ def test_on_request_they_become_text(tmp_path: Path, engine: str) -> None:
     assert sf.verify(out).holds
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("sort", [False, True])
+def test_so_they_do_in_parts_and_sorted(tmp_path: Path, ending: str, sort: bool) -> None:
+    said = [*FORMULAS, *HARMLESS] * 50
+    ages, places = [at % 60 for at in range(len(said))], [f"={at % 3}" for at in range(len(said))]
+    rows = {"age": ages, "place": places, "said": said, "plain": ["a"] * len(said)}
+    source, out = tmp_path / "people.parquet", tmp_path / f"out.{ending}"
+    pq.write_table(pa.table(rows), source)
+    release = sf.anonymize(
+        sf.table(source, engine="duckdb"), qi=["age", "place"], k=5, parts=3, sort=sort,
+        output=out, spreadsheet_safe=True,
+    )  # fmt: skip
+    assert release.k >= 5
+    assert (release.column_actions["said"], release.column_actions["plain"]) == (
+        "formulas made text",
+        "kept",
+    )
+    written = sf.table(out).to_arrow()
+    cells = {*written.column("said").to_pylist(), *written.column("place").to_pylist()}
+    assert not {cell for cell in cells if cell in FORMULAS or str(cell).startswith("=")}
+    assert sorted(map(str, written.column("said").to_pylist())) == sorted(
+        f"'{cell}" if cell in FORMULAS or cell == "'=x" else str(cell) for cell in said
+    )
+    assert sf.verify(out).holds
+
+
 @pytest.mark.parametrize("verb", ["mask", "safe-harbor", "population"])
 def test_every_verb_that_releases_makes_them_text(tmp_path: Path, verb: str) -> None:
     source, out = tmp_path / "people.parquet", tmp_path / "out.csv"

@@ -148,7 +148,15 @@ def anonymize(
 
             engine, names = opened.engine, moved(opened, request, budget)
             engine.count_values(opened.columns, request.seed, budget, names)
-        check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
+        check_place(
+            opened,
+            output,
+            format=format,
+            force=force,
+            sign=sign,
+            spreadsheet_safe=spreadsheet_safe,
+            budget=budget,
+        )
         named = refuse_named(opened, request, budget)
         if request.parts is not None or not opened.engine.capabilities.coded:
             from sfumato.anonymization.in_parts import release_in_parts

@@ -276,6 +276,7 @@ class MemoryEngine:
             threads=self._threads(budget),
             memory=None if budget is None else budget.memory,
             meanwhile=None if budget is None else budget.meanwhile,
+            spreadsheet_safe=recoding.spreadsheet_safe,
         )
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:

@@ -140,12 +140,14 @@ class Recoding:
     Steps look at the original values, never at each other's results; a column is written by at most
     one step; a row is kept if every step keeps it. Columns in `drop` do not appear in the output,
     and all others appear in their original order. So do rows, unless they are `sorted` by what they
-    show, written columns first: then their order tells nothing that their cells do not.
+    show, written columns first: then their order tells nothing that their cells do not. A file that
+    is `spreadsheet_safe` has an apostrophe before cells that a spreadsheet would run.
     """
 
     steps: tuple[Step, ...] = ()
     drop: tuple[str, ...] = ()
     sorted: bool = False
+    spreadsheet_safe: bool = False
 
     @property
     def written(self) -> dict[str, pa.DataType]:
@@ -528,8 +530,9 @@ class Parted:
     person
         The column that says whose rows they are, where persons are counted. It is written and
         dropped: rows are laid aside with it until the release was verified.
-    sorted
-        Whether rows leave their order for that of what they show (see `Recoding`).
+    sorted, spreadsheet_safe
+        Whether rows leave their order for that of what they show, and whether a spreadsheet would
+        run no cell (see `Recoding`).
     facts
         Turns the reports of all parts, in their order, into what is known of the release.
     others
@@ -550,6 +553,7 @@ class Parted:
     others: Others | None = None
     reports: dict[int, bytes] = field(default_factory=dict)
     steps: tuple[()] = ()
+    spreadsheet_safe: bool = False
 
     def sorting(self, names: Sequence[str]) -> list[str]:
         """Columns of the output in the order in which its rows are compared, if they are."""

@@ -89,12 +89,15 @@ def stage(
         owned = replace(recoding, drop=kept, person=None, sorted=False)
     as_text = form is not None and bool(form.readers)
     made = _made(engine, owned, budget, target is not None, as_text)
+    safe = recoding.spreadsheet_safe
     again = recoding.sorted and (ordered or isinstance(recoding, Parted))
     if person is None and not again:
         with ExitStack() as unless_done:  # a session may be interrupted while it ends
             with made.rows() as (session, rows):
                 if target is None:
-                    done = _as_file(engine, rows, schema, destination, format, form, budget=budget)
+                    done = _as_file(
+                        engine, rows, schema, destination, format, form, budget=budget, safe=safe
+                    )
                 else:
                     fill = partial(target.fill, session, rows, schema, recoding.written)
                     done = Staged(target, destination, fill)
@@ -110,7 +113,9 @@ def stage(
         sorting = recoding.sorting(schema.names)
         if target is None:
             sorted_rows = _in_sorted_order(aside, schema.names, sorting, budget)
-            staged = _as_file(engine, sorted_rows, schema, destination, format, form, budget=budget)
+            staged = _as_file(
+                engine, sorted_rows, schema, destination, format, form, budget=budget, safe=safe
+            )
         else:
             staged = _shown(aside, target, destination, schema, sorting, budget)
         if person is not None:
@@ -130,6 +135,7 @@ def _as_file(
     form: TextForm | None = None,
     folder: PrivateFolder | None = None,
     budget: Budget | None = None,
+    safe: bool = False,
 ) -> Staged:
     """Rows in a file, which is read back in the way that this table is.
 
@@ -146,6 +152,7 @@ def _as_file(
         return stage_batches(
             batches, schema, destination, format,
             reopen=reopened, inputs=engine.paths, form=form, folder=folder, memory=memory,
+            spreadsheet_safe=safe,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -102,6 +102,8 @@ class Staged:
     ----------
     formulas
         Cells of a text file that a spreadsheet would run; None where it is no text file.
+    made_text
+        Columns of which such cells were made harmless.
     order
         Which row of the source each row was, where that is known and rows were moved.
     beside
@@ -109,6 +111,7 @@ class Staged:
     """
 
     formulas: int | None = None
+    made_text: Collection[str] = ()
     order: npt.NDArray[np.uint32] | None = None
     beside: Staged | None = None
 
@@ -239,6 +242,7 @@ def stage_batches(
     folder: PrivateFolder | None = None,
     memory: int | None = None,
     meanwhile: Callable[[], bool] | None = None,
+    spreadsheet_safe: bool = False,
 ) -> Staged:
     """Write record batches beside their final place.
 
@@ -248,7 +252,7 @@ def stage_batches(
         The rows of the output; each batch is cast to `schema` where it differs.
     schema
         Columns of the output.
-    destination, format, inputs, form, memory
+    destination, format, inputs, form, memory, spreadsheet_safe
         As for `Writer`. Engines give their source's files: ``getattr(source, "paths", ())``.
     reopen
         Makes the engine that reads back what was written: an engine's own class will do.
@@ -280,11 +284,20 @@ def stage_batches(
             # If writing fails, it lets go of its engine now and not whenever it is collected.
             stack.callback(batches.close)
         writer = stack.enter_context(
-            Writer(schema, destination, format, inputs=inputs, form=form, memory=memory)
+            Writer(
+                schema,
+                destination,
+                format,
+                inputs=inputs,
+                form=form,
+                memory=memory,
+                spreadsheet_safe=spreadsheet_safe,
+            )
         )
         _write_all(writer, batches, threads, meanwhile)
         staged = Staged(FileTarget(writer, reopen, folder), destination)
-        staged.formulas, staged.order = writer.formulas, order
+        staged.formulas, staged.made_text = writer.formulas, writer.made_text
+        staged.order = order
         return staged
 
 

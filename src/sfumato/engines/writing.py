@@ -136,6 +136,8 @@ class Writer:
         How a text file is written; batches hold the text of the columns that it reads.
     memory
         Bytes that files of other programs, which are written whole, may take.
+    spreadsheet_safe
+        Whether text that a spreadsheet would run is made `harmless`.
     """
 
     def __init__(
@@ -147,6 +149,7 @@ class Writer:
         inputs: Sequence[str | Path] = (),
         form: TextForm | None = None,
         memory: int | None = None,
+        spreadsheet_safe: bool = False,
     ) -> None:
         self.destination = destination
         self.memory = memory
@@ -159,6 +162,13 @@ class Writer:
             self.schema = pa.schema([(f.name, _without_seconds(f.type)) for f in self.schema])
         self.form = TextForm(self.format.delimiter, "utf-8", {}) if form is None else form
         self._stored = _as_text(self.schema, self.form)
+        # cells that are read as something else, a number with a comma, say, stay what they are
+        texts = [
+            f.name for f in self.schema if _is_text(f.type) and f.name not in self.form.readers
+        ]
+        self._to_be_safe = frozenset(texts if spreadsheet_safe else ())
+        self.made_text: set[str] = set()
+        """Columns of which cells were made harmless."""
         self._mark = "".encode(self.form.encoding)  # the byte order mark, where there is one
         check_destination(destination, inputs=inputs)
         self.rows = 0
@@ -291,6 +301,11 @@ class Writer:
         text = self.format.kind in ("csv", "tsv")
         arrays = []
         for field, array in zip(self._stored, batch.columns, strict=True):
+            if field.name in self._to_be_safe:
+                safe = harmless(array)
+                if safe is not array:
+                    self.made_text.add(field.name)
+                    array = safe
             held = array.type
             if pa.types.is_dictionary(field.type):
                 arrays.append(_numbered(array, field.type.value_type))
@@ -650,7 +665,7 @@ def harmless(column: pa.Array) -> pa.Array:
     """The same cells with an apostrophe before those that a spreadsheet would run.
 
     Cells that already have apostrophes before such a sign get one more: different cells stay
-    different.
+    different. Where there are none of either, it is the column itself.
 
     Examples
     --------
@@ -658,11 +673,22 @@ def harmless(column: pa.Array) -> pa.Array:
     >>> harmless(pa.array(["=1+1", "'=1+1", "-5", "a=b"])).to_pylist()
     ["'=1+1", "''=1+1", '-5', 'a=b']
     """
-    if not _is_text(column.type):
+    if t.is_dictionary(column.type):
+        shown = column.dictionary
+        if not _is_text(shown.type) or not pc.any(_quotable(shown).take(column.indices)).as_py():
+            return column
+        return pa.DictionaryArray.from_arrays(column.indices, harmless(shown))
+    if not _is_text(column.type) or not pc.any(_quotable(column)).as_py():
         return column
-    bare = pc.utf8_ltrim(column, "'")
-    quoted = pc.binary_join_element_wise("'", column, "")
-    return pc.if_else(_formulas(bare), quoted, column).cast(column.type)
+    plain = column.cast(pa.large_string())
+    mark, nothing = (pa.scalar(text, pa.large_string()) for text in ("'", ""))
+    quoted = pc.binary_join_element_wise(mark, plain, nothing)
+    return pc.if_else(_quotable(plain), quoted, plain).cast(column.type)
+
+
+def _quotable(text: pa.Array) -> pa.Array:
+    """Which cells a spreadsheet takes for formulas, whatever apostrophes stand before them."""
+    return _formulas(pc.utf8_ltrim(text.cast(pa.large_string()), "'"))
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -433,7 +433,15 @@ def safe_harbor(
     """
     budget = budget or Budget()
     opened = table(source, budget=budget)
-    check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
+    check_place(
+        opened,
+        output,
+        format=format,
+        force=force,
+        sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
+        budget=budget,
+    )
     refuse_too_wide(opened, budget, writing=True, lookups=4)  # each column by itself
     kept, dropped = opened.require(keep), opened.require(drop)
     if both := [name for name in kept if name in dropped]:

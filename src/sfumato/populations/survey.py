@@ -481,7 +481,15 @@ def population(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     opened.require(keep)
-    check_place(opened, output, format=format, force=force, sign=sign, budget=budget)
+    check_place(
+        opened,
+        output,
+        format=format,
+        force=force,
+        sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
+        budget=budget,
+    )
     if output is not None:
         refuse_too_wide(opened, budget, writing=True, lookups=4)  # each column by itself
     chosen, left_out = quasi_identifiers(opened, qi, person, seed, budget)

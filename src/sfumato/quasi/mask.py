@@ -413,7 +413,9 @@ def mask(
     opened = table(source, budget=budget)
     if not opened.engine.capabilities.replayable:
         _check_stream(opened, sample, output)
-    check_place(opened, output, force=force, sign=sign, budget=budget)
+    check_place(
+        opened, output, force=force, sign=sign, spreadsheet_safe=spreadsheet_safe, budget=budget
+    )
     plan = plan_mask(
         opened,
         Demand(measure, beta, sample, delta, proven, explain, seed, person, rows_are_people),

@@ -288,6 +288,7 @@ def check_place(
     format: str | None = None,
     force: bool = False,
     sign: str | os.PathLike[str] | None = None,
+    spreadsheet_safe: bool = False,
     budget: Budget | None = None,
 ) -> None:
     """Refuse an output that could not be published in the end, signed, or held until it is written.
@@ -325,7 +326,18 @@ Create it first.
     elif asks_sql(opened.engine):
         with suppress(ParameterError):  # the name of a table, or refused when it is written
             kind = format_of(text, format).kind
-        if kind in FOREIGN and opened.engine.connection.target(text, format, pa.schema([])):
+        connection = opened.engine.connection
+        stays = (spreadsheet_safe or kind in FOREIGN) and connection.target(
+            text, format, pa.schema([])
+        )
+        if stays and spreadsheet_safe:
+            raise ParameterError(
+                f"{spell('spreadsheet_safe', True)} is for files, and this release stays where its "
+                "rows are",
+                where=text,
+                remedy="Leave it out.",
+            )
+        if stays:
             kind = None  # a table of such a name
     limit = None if budget is None else budget.memory
     limit = limit or getattr(getattr(opened.engine, "source", None), "memory", None)

@@ -18,9 +18,9 @@ import pyarrow as pa
 from sfumato.budget import Budget, Postponed, each
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import ClassSizes, asks_sql
-from sfumato.engines.recoding import Cells, Parted, Recoding, Step
+from sfumato.engines.recoding import Parted, Recoding
 from sfumato.engines.staging import Staged
-from sfumato.engines.writing import count_formulas, harmless
+from sfumato.engines.writing import count_formulas
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.fields import checked
 from sfumato.files import keyed_digest
@@ -350,7 +350,7 @@ def publish(
     check_certificate_place(beside, force=force, sign=sign)
     named = {} if (author := checked_author(author)) is None else {"author": author}
     if spreadsheet_safe:
-        plan = _without_formulas(plan)
+        plan = replace(plan, mapping=replace(_made_of(plan)[1], spreadsheet_safe=True))
     with staged_release(plan, target, format=format, budget=budget) as (release, staged, written):
         sealed = Certificate.of(**named, **_record(release, written, target))
         if sign is not None:
@@ -391,8 +391,13 @@ def staged_release(
         remote = target if source.engine.capabilities.remote else None
         release, written = _verified(plan, staged, remote, budget)
         told = (*release.warnings, *_run_by(staged, written.columns))
+        actions = dict(release.column_actions)
+        actions |= {
+            n: "formulas made text" for n in staged.made_text if actions.get(n, "kept") == "kept"
+        }
+        release = replace(release, column_actions=actions, warnings=told)
         yield (
-            replace(release, output=shown(target), destination=target, warnings=told),
+            replace(release, output=shown(target), destination=target),
             staged,
             written,
         )
@@ -495,31 +500,6 @@ def _run_by(staged: Staged, names: Sequence[str]) -> tuple[str, ...]:
         f"{'begins' if staged.formulas == 1 else 'begin'} like formulas (= + - @), which "
         f"spreadsheets run; {'; '.join(remedies[what] for what in there)}",
     )
-
-
-def _without_formulas(plan: Release) -> Release:
-    """The release with an apostrophe before each cell that a spreadsheet would run."""
-    source, recoding = _made_of(plan)
-    steps = [
-        replace(
-            step,
-            cells={
-                n: replace(cells, values=harmless(cells.values)) for n, cells in step.cells.items()
-            },
-        )
-        for step in recoding.steps
-    ]
-    recoded, actions = {name for step in steps for name in step.cells}, dict(plan.column_actions)
-    for column in source.schema:
-        if column.kind != "text" or column.name in recoded or column.name in recoding.drop:
-            continue
-        values = source.values(column.name)
-        shown = harmless(values.values[0])
-        if not shown.equals(values.values[0]):
-            steps.append(Step(values, {column.name: Cells(values.arrays[0], shown)}))
-            actions[column.name] = "formulas made text"
-    mapping = Recoding(tuple(steps), recoding.drop, _moves(recoding))
-    return replace(plan, mapping=mapping, column_actions=actions)
 
 
 @contextmanager
