@@ -2,16 +2,21 @@
 
 Such a file is read whole and written whole. Each kind has one reader, which gives an Arrow table,
 and one writer where the kind can be written. Cells of one column that have several types become
-text. What other libraries say when they fail may quote cells and is not passed on.
+text. What other libraries say when they fail may quote cells and is not passed on. What is written
+tells nothing but the rows: not when it was made, and the same rows are the same bytes.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import io
 import json
+import re
+import shutil
 import sqlite3
 import warnings
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
@@ -478,6 +483,7 @@ def _write_excel(rows: pa.Table, path: Path) -> None:
     try:
         import openpyxl
         from openpyxl.cell import WriteOnlyCell
+        from openpyxl.writer.excel import ExcelWriter
     except ImportError:
         raise MissingExtraError("formats", "writing an Excel workbook") from None
     _check_for_excel(rows)
@@ -495,7 +501,29 @@ def _write_excel(rows: pa.Table, path: Path) -> None:
     for batch in rows.to_batches():
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             sheet.append([cell(value) for value in row])
-    book.save(path)
+    book.properties.created = book.properties.modified = _NO_DAY
+    with _Timeless(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        ExcelWriter(book, archive).save()
+
+
+_NO_DAY = dt.datetime(1980, 1, 1)
+"""What stands where a format wants to say when a file was made: the first day of zip archives."""
+
+
+class _Timeless(zipfile.ZipFile):
+    """An archive whose files are all of the same day."""
+
+    def write(self, filename: Any, arcname: Any = None, *_: Any) -> None:
+        with open(filename, "rb") as held, self.open(self._named(arcname), "w") as file:
+            shutil.copyfileobj(held, file)
+
+    def writestr(self, name: Any, data: Any, *_: Any) -> None:
+        super().writestr(self._named(name), data)
+
+    def _named(self, name: Any) -> zipfile.ZipInfo:
+        told = zipfile.ZipInfo(str(name))  # of the first day, if none is said
+        told.compress_type = zipfile.ZIP_DEFLATED
+        return told
 
 
 def _check_for_excel(rows: pa.Table) -> None:
@@ -601,6 +629,22 @@ def _write_statistics(writer: str, title: str, rows: pa.Table, path: Path) -> No
         }
     )
     getattr(pyreadstat, writer)(frame, str(path))
+    end, moment, none = _MOMENTS[writer]
+    with path.open("r+b") as file:
+        head = file.read(4096)
+        head = head[: match.start() if (match := re.search(end, head)) else 0]
+        file.seek(0)
+        file.write(re.sub(moment, none, head))
+
+
+_MOMENTS = {
+    "write_sav": (
+        rb"(?s)(?<=^.{109})", rb"\d\d \w{3} \d\d\d\d:\d\d:\d\d", b"01 Jan 8000:00:00"),
+    "write_dta": (rb"</header>", rb"\d\d \w{3} \d{4} \d\d:\d\d", b"01 Jan 1980 00:00"),
+    "write_xport": (
+        rb"HEADER RECORD\*+NAM", rb"\d\d\w{3}\d\d:\d\d:\d\d:\d\d", b"01JAN80:00:00:00"),
+}  # fmt: skip
+"""Where the head of a file ends, how it says when it was made, and the same of no day."""
 
 
 def _beyond_exact(column: pa.ChunkedArray) -> bool:
@@ -856,7 +900,9 @@ def _write_avro(rows: pa.Table, path: Path) -> None:
     schema = fastavro.parse_schema({"type": "record", "name": "release", "fields": fields})
     with path.open("wb") as file:
         records = (row for batch in rows.to_batches() for row in batch.to_pylist())
-        fastavro.writer(file, schema, records, codec="deflate")
+        # the mark between blocks, drawn anew for every file otherwise
+        mark = hashlib.md5(repr(schema).encode(), usedforsecurity=False).digest()
+        fastavro.writer(file, schema, records, codec="deflate", sync_marker=mark)
 
 
 FOREIGN: dict[str, Foreign] = {
