@@ -130,6 +130,15 @@ def test_the_order_of_rows_tells_nothing_of_what_was_blurred(
     assert told[0] == told[1]
 
 
+def test_rows_without_an_order_do_not_keep_that_of_a_column_left_out(
+    opened: Opener, destination: str
+) -> None:
+    numbers = np.random.default_rng(4).permutation(300).tolist()
+    engine = opened(pa.table({"number": numbers, "secret": [*range(300)]}))
+    found = written(engine, Recoding(drop=("secret",)), destination)["number"].to_pylist()
+    assert found == (numbers if engine.capabilities.ordered else sorted(numbers))
+
+
 def test_ordinal_ranges_split_equal_rows(opened: Opener, destination: str) -> None:
     table = people()
     match = match_of(table, ["sex"])

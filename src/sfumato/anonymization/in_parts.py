@@ -27,7 +27,6 @@ import pyarrow as pa
 from sfumato.anonymization.actions import pseudonym_step
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.numbers_as import WORDS, as_read, bound_names, type_of_bounds
-from sfumato.anonymization.order import in_order, told_by_order
 from sfumato.anonymization.parting import (
     Crowd,
     PartCosts,
@@ -498,9 +497,7 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     }
     cut = frozenset(one.column for one in parting.cuts)
     moves = request.sort or whole.persons is not None
-    changed = {*request.qi_columns, *request.actions, *request.replaced, *request.dropped}
-    telling = () if moves else in_order(table, changed, request.dropped, budget)
-    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred, cut, telling)
+    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred, cut)
     recoding = Parted(
         parting,
         reads,
@@ -844,8 +841,6 @@ class _Told:
     columns: tuple[str, ...]
     inferred: Mapping[str, str] = field(default_factory=dict)
     cut: frozenset[str] = frozenset()
-    telling: tuple[str, ...] = ()
-    """Columns that the order of rows tells, if they are not shown as they are."""
 
     def _risks(self, found: Sequence[Risk]) -> tuple[Risk, ...]:
         """By set; none, not told, where persons or classes of a set may lie in several parts."""
@@ -886,17 +881,15 @@ class _Told:
                 f"the loss of `{name}` is counted within each part: others may show the same "
                 "numbers, and `sfumato utility` then finds more"
             ] = None
-        actions = all_actions(self.columns, self.request, done)
-        changed = [name for name in self.telling if actions[name] != "kept"]
         return {
             "suppressed_rows": left,
             "suppressed_cells": costs.suppressed_cells,
-            "column_actions": actions,
+            "column_actions": all_actions(self.columns, self.request, done),
             "utility": costs.utility,
             "details": details,
             "rows": costs.released,
             "k": costs.k,
             "classes": costs.classes,
             "stopped_by": next((one["stopped_by"] for one in told if one["stopped_by"]), None),
-            "warnings": (*told_by_order(changed), *warned),
+            "warnings": tuple(warned),
         }

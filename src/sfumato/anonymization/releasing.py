@@ -33,7 +33,6 @@ from sfumato.anonymization.numbers_as import (
     coincidences,
     number_columns,
 )
-from sfumato.anonymization.order import in_order, told_by_order
 from sfumato.anonymization.persons import group_persons, numbered, persons_in_classes
 from sfumato.anonymization.problem import Problem, Shape, Solution, largest_sets, piece_view
 from sfumato.anonymization.request import Request
@@ -160,7 +159,6 @@ def release_of(
     )
     told = (
         *_warnings(table, request, release),
-        *_order_told(table, request, release),
         *named,
         *label_warnings(parts),
         *far_ends(parts, request),
@@ -653,15 +651,6 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             "be blurred enough within the boundaries"
         )
     return tuple(found)
-
-
-def _order_told(table: Table, request: Request, release: Release) -> tuple[str, ...]:
-    """That rows keep an order that tells what the release does not show."""
-    assert release.mapping is not None
-    if release.mapping.sorted:
-        return ()
-    changed = [name for name, action in release.column_actions.items() if action != "kept"]
-    return told_by_order(in_order(table, changed, request.dropped))
 
 
 def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> Postponed:

@@ -172,6 +172,10 @@ Missing = Annotated[
 ]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
 
+Sort = Annotated[
+    bool, flag("--sort", "Sort rows by the cells of the release, so that no other order tells.")
+]
+
 
 @dataclass(frozen=True)
 class Publishing:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Listed
     from rich.text import Text
 
+    from sfumato.release import Release
     from sfumato.tables import Table
 
 
@@ -288,6 +289,17 @@ def warned(warnings: Iterable[str]) -> list[Text]:
     from rich.text import Text
 
     return [Text(f"! {warning}", style="yellow") for warning in warnings]
+
+
+def noted(release: Release) -> list[Text]:
+    """What to keep in mind of a release: that its rows were sorted, and its warnings."""
+    from rich.text import Text
+
+    said = warned(release.warnings)
+    if release.mapping is None or not release.mapping.sorted:
+        return said
+    tells = "more" if release.asked.get("sort") else "whose they are"
+    return [Text(f"Rows are sorted by their cells: their own order could tell {tells}."), *said]
 
 
 class _Visible:

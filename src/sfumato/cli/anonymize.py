@@ -21,7 +21,7 @@ from sfumato.cli._options import (
     option,
     split_columns,
 )
-from sfumato.cli._running import Run, figures, listed, table_verb, titled, warned
+from sfumato.cli._running import Run, figures, listed, noted, table_verb, titled, warned
 from sfumato.errors import ParameterError
 from sfumato.fields import Columns, parameters
 from sfumato.files import write_text
@@ -282,14 +282,7 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
     ]
     if inferred := release.details.get("inferred_hierarchies"):
         parts += titled("Inferred hierarchies", figures(inferred.items(), first=False))
-    parts.append("")
-    if release.asked.get("sort"):
-        parts.append(Text("Rows are sorted by their cells: their own order could tell more."))
-    elif release.details.get("persons", {}).get("sorted"):
-        parts.append(
-            Text("Rows are sorted by their cells: their own order could tell whose they are.")
-        )
-    parts += warned(release.warnings)
+    parts += ["", *noted(release)]
     if release.stopped_by:
         parts += warned([f"the search was stopped by {release.stopped_by}"])
     # a path is copied from the terminal: it is never broken

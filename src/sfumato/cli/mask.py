@@ -13,6 +13,7 @@ from sfumato.cli._options import (
     Person,
     Publishing,
     Seed,
+    Sort,
     Weights,
     examples,
     flag,
@@ -23,7 +24,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, Stream, figures, listed, read_as_stream, table_verb, warned
+from sfumato.cli._running import Run, Stream, figures, listed, noted, read_as_stream, table_verb
 from sfumato.errors import ParameterError
 from sfumato.files import read_text
 from sfumato.wording import counted, hundredths, ratio
@@ -74,6 +75,7 @@ def mask(
     rows_are_people: Annotated[
         bool, flag("--rows-are-people", "Publish columns though they seem to name persons.")
     ] = False,
+    sort: Sort = False,
     stream: Stream = None,
     seed: Seed = 0,
     publishing: Publishing = DRY,
@@ -130,7 +132,7 @@ def view_mask(release: Release) -> RenderableType:
                 f"{ratio(measures.separation)}, {hundredths(measures.unique)} of {who} alone"
             )
         )
-    parts += [Text(warning) for warning in release.warnings]
+    parts += noted(release)
     if details["proven_optimum"]:
         parts.append(Text("Proven: no heavier set of columns can be published."))
     elif details["upper_bound"] is not None:
@@ -180,6 +182,7 @@ def safe_harbor(
     pad_zip: Annotated[
         bool, flag("--pad-zip", "Put back leading zeros that ZIP codes lost.")
     ] = False,
+    sort: Sort = False,
     publishing: Publishing = DRY,
     seed: Seed = 0,
 ) -> None:
@@ -228,4 +231,4 @@ def view_safe_harbor(release: Release) -> RenderableType:
         end = "Nothing was written: give -o FILE to make this release."
     else:
         end = f"Written and verified: {release.output}"
-    return Group(table, "", *warned(release.warnings), end)
+    return Group(table, "", *noted(release), end)

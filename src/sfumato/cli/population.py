@@ -13,6 +13,7 @@ from sfumato.cli._options import (
     MaxSize,
     Publishing,
     Seed,
+    Sort,
     Weights,
     argument,
     examples,
@@ -24,7 +25,7 @@ from sfumato.cli._options import (
     setting,
     split_columns,
 )
-from sfumato.cli._running import Run, figures, listed, table_verb, verb, warned
+from sfumato.cli._running import Run, figures, listed, noted, table_verb, verb, warned
 from sfumato.errors import ParameterError
 from sfumato.wording import counted, several_below
 
@@ -115,6 +116,7 @@ def population(
             PLAN,
         ),
     ] = None,
+    sort: Sort = False,
     publishing: Publishing = DRY,
     seed: Seed = 0,
 ) -> None:
@@ -269,7 +271,7 @@ def view_release(release: Release) -> RenderableType:
         table,
         "",
         *(finding.say[0].upper() + finding.say[1:] + "." for finding in release.findings),
-        *warned(release.warnings),
+        *noted(release),
     ]
     return Group(*parts)
 

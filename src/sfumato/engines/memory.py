@@ -133,6 +133,11 @@ class MemoryEngine:
             None if columns else self.row_count(),
         )
 
+    @property
+    def held(self) -> Collection[str]:
+        """Columns that were read."""
+        return self._encoded.keys()
+
     def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
         """How many cells of each column are null."""
         codes = self.codes(columns)

@@ -303,7 +303,8 @@ class _MadeAtOnce(_Made):
                     raise unmatched(engine.name)
             sorting = recoding.sorting(self.schema.names)
             # joins and windows would leave rows in the order of the values that are blurred
-            sort = _kinds(self.schema, sorting) if recoding.sorted or mappings else None
+            moves = recoding.sorted or mappings or recoding.drop
+            sort = _kinds(self.schema, sorting) if moves else None
             statement = sql.recoded(rows, mappings, recoding.drop, sort)
             columns = [column_of(field.name, field.type) for field in self.schema]
             yield session, statement if self.stays else session.stream(statement, columns)

@@ -415,12 +415,14 @@ def release_of_plan(
     weights: Mapping[str, float],
     foreseen: ClassSizes,
     identifiers: Mapping[str, str],
+    several: bool = False,
     warnings: tuple[str, ...] = (),
     seed: int = 0,
 ) -> Release:
     """The release that a plan describes: columns blurred one by one, rows untouched.
 
-    `identifiers` are other columns that go, with the reason.
+    `identifiers` are other columns that go, with the reason. Where persons have several rows, whose
+    order could tell whose they are, rows are sorted.
     """
     suppressed = tuple(name for name, b in plan.blurred.items() if b.action == "suppressed")
     kept = tuple(name for name in plan.blurred if name not in suppressed)
@@ -439,7 +441,7 @@ def release_of_plan(
     loss = sum(column.weight / column.distinct for column in plan.columns)
     return Release.planned(
         table,
-        Recoding(steps, drop),
+        Recoding(steps, drop, several),
         foreseen,
         method="population",
         asked=asked,

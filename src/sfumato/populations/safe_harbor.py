@@ -28,7 +28,7 @@ from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
 from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
-from sfumato.release import Promise, Release, publish, rehearse
+from sfumato.release import Promise, Release, publish
 from sfumato.release.certificate import check_place
 from sfumato.release.other_promises import WithoutColumns
 from sfumato.release.promise import Finding
@@ -387,6 +387,7 @@ def safe_harbor(
     sign: str | Path | None = None,
     author: str | None = None,
     spreadsheet_safe: bool = False,
+    sort: bool = False,
     budget: Budget | None = None,
 ) -> Release:
     """De-identify a table by HIPAA's Safe Harbor method.
@@ -412,6 +413,8 @@ def safe_harbor(
         Whom the certificate names as its author; nobody unless given.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
+    sort
+        Sort rows by the cells of the release, so that their place tells nothing else.
 
     Returns
     -------
@@ -459,12 +462,12 @@ def safe_harbor(
         seed=seed,
         budget=budget,
     )
-    if output is None:
-        return rehearse(plan, budget=budget)
-    _require_decided(plan, opened.name)
+    if output is not None:
+        _require_decided(plan, opened.name)
     return publish(
         plan,
         output,
+        sort=sort,
         format=format,
         force=force,
         sign=sign,

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.budget import Budget, within_budget
+from sfumato.columns.persons import require_person
 from sfumato.engines.protocol import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.hierarchy import Hierarchy, read_folder
@@ -417,6 +418,7 @@ def population(
     sign: str | Path | None = None,
     author: str | None = None,
     spreadsheet_safe: bool = False,
+    sort: bool = False,
     budget: Budget | None = None,
 ) -> PopulationReport:
     """Judge a table as a sample of a population, and plan how far to blur it.
@@ -450,7 +452,8 @@ def population(
     repair
         How the plan is made to hold on the data; see `sfumato.populations.plan`.
     person
-        Column that says which rows belong to one person: people are counted, not rows.
+        Column that says which rows belong to one person: people are counted, not rows, and the
+        column is left out.
     keep
         Columns that stay in the release although they look like names, numbers or free text; other
         columns that do are left out of it.
@@ -462,6 +465,8 @@ def population(
         Whom the certificate names as its author; nobody unless given.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
+    sort
+        Sort rows by the cells of the release, so that their place tells nothing else.
 
     Examples
     --------
@@ -481,6 +486,8 @@ def population(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     opened.require(keep)
+    if person is not None:
+        require_person(opened, person, (*(qi or ()), *keep))
     check_place(
         opened,
         output,
@@ -536,20 +543,23 @@ def population(
     )
     if output is None:
         return report
-    others = [name for name in opened.columns if name not in (*chosen, *keep)]
+    others = [name for name in opened.columns if name not in (*chosen, *keep, person)]
+    named = direct_identifiers(opened, others, seed, budget.unhurried())
     planned = release_of_plan(
         opened,
         plan,
         repair,
         weights=weights or {},
         foreseen=cell_sizes(sample.entries, plan.blurred),
-        identifiers=direct_identifiers(opened, others, seed, budget.unhurried()),
+        identifiers=named if person is None else {**named, person: "it says whose rows they are"},
+        several=report.counted == "different rows of persons",
         warnings=report.warnings,
         seed=seed,
     )
     written = publish(
         planned,
         output,
+        sort=sort,
         format=format,
         force=force,
         sign=sign,

@@ -41,7 +41,7 @@ from sfumato.quasi.sampling import (
     sampled_rows,
     share,
 )
-from sfumato.release import Release, publish, rehearse
+from sfumato.release import Release, publish
 from sfumato.release.certificate import check_place
 from sfumato.release.other_promises import RatioAtMost, WithoutColumns
 from sfumato.tables import Table, table
@@ -359,6 +359,7 @@ def mask(
     sign: str | Path | None = None,
     author: str | None = None,
     spreadsheet_safe: bool = False,
+    sort: bool = False,
     person: str | None = None,
     rows_are_people: bool = False,
     budget: Budget | None = None,
@@ -392,6 +393,8 @@ def mask(
         Whom the certificate names as its author; nobody unless given.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
+    sort
+        Sort rows by the cells of the release, so that their place tells nothing else.
     person
         Which rows belong to one person: pairs of different persons are counted (separation
         only), and the column is left out.
@@ -424,11 +427,10 @@ def mask(
         must_drop=must_drop,
         budget=budget,
     )
-    if output is None:
-        return rehearse(plan, budget=budget)
     return publish(
         plan,
         output,
+        sort=sort,
         force=force,
         sign=sign,
         author=author,

@@ -33,6 +33,7 @@ from sfumato.release.certificate import (
     check_certificate_place,
     checked_author,
 )
+from sfumato.release.order import told_by_order
 from sfumato.release.other_promises import RatioAtMost
 from sfumato.release.promise import (
     MEASURED_ELSEWHERE,
@@ -308,8 +309,9 @@ class Release(Result, Frames):
 
 def publish(
     plan: Release,
-    destination: str | os.PathLike[str],
+    destination: str | os.PathLike[str] | None,
     *,
+    sort: bool = False,
     format: str | None = None,
     force: bool = False,
     sign: str | os.PathLike[str] | None = None,
@@ -330,7 +332,10 @@ def publish(
     plan
         What a method worked out.
     destination
-        A file (or folder, or ``schema.table``, as the engine writes).
+        A file (or folder, or ``schema.table``, as the engine writes); it is only rehearsed where
+        None.
+    sort
+        Sort rows by their cells, so that their place tells nothing else.
     format
         ``csv``, ``tsv``, ``parquet`` or ``arrow``; by the name of the destination where None.
     force
@@ -345,6 +350,10 @@ def publish(
     certificate
         Where the certificate goes; ``<destination>.certificate.json`` where None.
     """
+    if sort:
+        plan = _in_order_of_cells(plan)
+    if destination is None:
+        return rehearse(plan, budget=budget)
     target = os.fspath(destination)
     beside = certificate_path(target) if certificate is None else Path(certificate)
     check_certificate_place(beside, force=force, sign=sign)
@@ -417,7 +426,7 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
         if isinstance(recoding, Parted):
             assert asks_sql(source.engine)
             source.engine.try_parts(recoding, budget)
-        return _as_staged(plan)
+        return _as_staged(plan, budget)
     budget = _to_write(plan, budget)
     folder = tempfile.TemporaryDirectory(prefix="sfumato-")
     try:
@@ -449,7 +458,7 @@ def _verified(
 
     `remote` is its destination where that is in a remote engine.
     """
-    plan, written = _as_staged(plan), Table(staged.engine())
+    plan, written = _as_staged(plan, budget), Table(staged.engine())
     if isinstance(written.engine, MemoryEngine):
         written.engine.expect_fingerprint()
     with _witnessed(plan, staged, written, remote, budget) as promised:
@@ -458,12 +467,15 @@ def _verified(
     return replace(release, promises=plan.promises, order=order), written
 
 
-def _as_staged(plan: Release) -> Release:
-    """The release with what became known while it was written."""
-    if not isinstance(plan.mapping, Parted):
-        return replace(plan, utility=dict(plan.utility))
-    told = dict(plan.mapping.outcome())
-    return replace(plan, **told | {"warnings": (*plan.warnings, *told.get("warnings", ()))})
+def _as_staged(plan: Release, budget: Budget | None) -> Release:
+    """The release with what became known while it was written, and what its order tells."""
+    source, mapping = _made_of(plan)
+    told: dict[str, Any] = {"utility": dict(plan.utility)}
+    if isinstance(mapping, Parted):
+        told = dict(mapping.outcome())
+    actions = told.get("column_actions", plan.column_actions)
+    warned = (*told.get("warnings", ()), *told_by_order(source, mapping, actions, budget))
+    return replace(plan, **told | {"warnings": (*plan.warnings, *warned)})
 
 
 def _forget(staged: Staged, folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -500,6 +512,16 @@ def _run_by(staged: Staged, names: Sequence[str]) -> tuple[str, ...]:
         f"{'begins' if staged.formulas == 1 else 'begin'} like formulas (= + - @), which "
         f"spreadsheets run; {'; '.join(remedies[what] for what in there)}",
     )
+
+
+def _in_order_of_cells(plan: Release) -> Release:
+    """The release with its rows sorted by what they show."""
+    _, recoding = _made_of(plan)
+    details = dict(plan.details)
+    if "persons" in details:
+        details["persons"] = {**details["persons"], "sorted": True}
+    mapping = replace(recoding, sorted=True)
+    return replace(plan, mapping=mapping, asked={**plan.asked, "sort": True}, details=details)
 
 
 @contextmanager

@@ -481,7 +481,7 @@ VERBS = {
                 Question("drop", "Leave out in any case", "columns",
                          lambda a: a.choices.with_role("identifier"), offers=_all, optional=True),
             ),
-            lambda around, given: dict(given),
+            lambda around, given: {**given, "sort": around.choices.sort},
             writes=True,
         ),
         Verb(
@@ -502,6 +502,7 @@ VERBS = {
                 "must_drop": around.choices.with_role("identifier"),
                 "person": around.person,
                 "rows_are_people": around.choices.names_published,
+                "sort": around.choices.sort,
             },
             writes=True,
             keeps=True,
@@ -588,7 +589,7 @@ class Asking:
 def _changed(then: Choices, now: Choices) -> list[str]:
     """What was decided otherwise when a verb answered; how values are blurred it never asks."""
     same = replace(then, method=now.method, weights=now.weights, levels=now.levels, trees=now.trees)
-    return replace(same, suppression_limit=now.suppression_limit).differs(now)
+    return replace(same, suppression_limit=now.suppression_limit, sort=now.sort).differs(now)
 
 
 def _verb(request: Request) -> Verb:

@@ -8,7 +8,7 @@ in random order and 0 where the column is sorted; ties share a rank.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -16,13 +16,18 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table
+from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import BATCH_ROWS, Codes, asks_sql
+from sfumato.engines.recoding import Parted, Recoding
 from sfumato.errors import spell
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import Table
 from sfumato.wording import phrase
 
 __all__ = ["in_order", "told_by_order"]
+
+SHOWN = ("kept", "untouched")
+"""What may be done to a column of which the release then tells all."""
 
 ALIKE = 0.4
 """The ratio up to which a column is in order; in public tables that nobody sorted it is 0.7 to 1.2,
@@ -36,8 +41,13 @@ _PAIRS = 1 << 14
 _EARLY_BYTES = 1 << 26
 
 
-def told_by_order(names: Sequence[str]) -> tuple[str, ...]:
-    """A warning that a release keeps the order of rows, where that tells of some columns."""
+def told_by_order(
+    source: Table, mapping: Recoding | Parted, actions: Mapping[str, str], budget: Budget | None
+) -> tuple[str, ...]:
+    """A warning that a release keeps the order of rows, where that tells what it does not show."""
+    changed = {*mapping.drop, *mapping.written}
+    hidden = [name for name in changed if actions.get(name) not in SHOWN]
+    names = () if mapping.sorted else in_order(source, hidden, budget)
     if not names:
         return ()
     return (
@@ -48,19 +58,18 @@ def told_by_order(names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def in_order(
-    table: Table, names: Collection[str], unread: Collection[str], budget: Budget | None = None
-) -> tuple[str, ...]:
+def in_order(table: Table, names: Collection[str], budget: Budget | None = None) -> tuple[str, ...]:
     """Columns in which neighbouring rows are much more alike than any two.
 
-    Where rows are held as codes, those that were `unread` are judged by the first rows alone.
+    In memory, those that were not read are judged by the first rows alone.
     """
     engine = table.engine
     if not (engine.capabilities.ordered and engine.capabilities.replayable):
         return ()
     read = [name for name in table.columns if name in names]
-    early = [name for name in read if name in unread and engine.capabilities.coded]
-    rest = [name for name in read if name not in early]
+    held = engine.held if isinstance(engine, MemoryEngine) else read
+    early = [name for name in read if name not in held]
+    rest = [name for name in read if name in held]
     found: set[str] = set()
     if early:
         rows = _first(table, early)
