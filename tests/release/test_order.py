@@ -17,11 +17,13 @@ import pytest
 import sfumato as sf
 from samples import ADULT_QI, sample_path
 from sfumato.errors import ParameterError
-from sfumato.hierarchy import Boundaries
+from sfumato.hierarchy import Boundaries, builders
 from sfumato.release import Release
 from sfumato.release.order import BATCH_ROWS, in_order
+from sfumato.report.pages.certificate import certified_release
+from sfumato.report.pages.release import release_page
 from sfumato.utility import compare
-from sfumato.utility.comparison import boundary_violations
+from sfumato.utility.comparison import boundary_violations, measured_by_cells
 
 ENGINES = ("memory", "duckdb")
 QI = ("age", "sex", "race")
@@ -276,3 +278,65 @@ def test_sorted_rows_are_paired_with_none(tmp_path: Path) -> None:
     assert boundary_violations(table, place, within, key="row") == {"age": 0}
     findings = sf.verify(place, of=table).findings
     assert all(one.holds for one in findings)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"method": "cells"},
+        {"method": "full-domain"},
+        {"method": "cells", "suppressed_as": "text"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_what_cells_cost_is_counted_without_pairs(
+    how: dict[str, Any], ending: str, tmp_path: Path
+) -> None:
+    """As it is with them, and as whoever made the release measured it."""
+    table = pq.read_table(sample_path("adult.parquet")).slice(0, 500)
+    places = [tmp_path / f"{name}.{ending}" for name in ("kept", "sorted")]
+    asked: dict[str, Any] = {"qi": [*QI, "hours-per-week"], "k": 5, **how}
+    sf.anonymize(table, output=places[0], **asked)
+    made = sf.anonymize(table, output=places[1], sort=True, **asked)
+    cost = compare(places[0], table)
+    found = measured_by_cells(places[1], table, qi=asked["qi"])
+    assert found["columns"] == pytest.approx(cost.columns)
+    for name, figure in found.items():
+        if name != "columns":
+            assert figure == pytest.approx(getattr(cost, name)), name
+    assert found["certainty_penalty"] == pytest.approx(made.utility["ncp"])
+
+
+def test_the_page_of_a_sorted_release_says_what_it_cost(tmp_path: Path) -> None:
+    table = pq.read_table(sample_path("adult.parquet")).slice(0, 500)
+
+    def utility(name: str, **how: Any) -> tuple[list[str], Any, Any]:
+        place = tmp_path / f"{name}.parquet"
+        sf.anonymize(table, **{"qi": QI, "k": 5, "output": place} | how)
+        page = release_page(certified_release(place, sf.table(table)), sf.table(table))
+        (section,) = [one for one in page.sections if one.title == "Utility"]
+        return [*section.paragraphs], section.grids, section.figures
+
+    said, (grid,), (lost,) = utility("kept")
+    assert not said
+    (told,), (same,), (drawn,) = utility("sorted", sort=True)
+    assert "sorted by their cells" in told
+    assert "`sfumato utility`" in told
+    assert "--row-key" in told
+    entropy = [row for row in grid.rows if row[0] == "non-uniform entropy"]
+    assert sorted([*same.rows, *entropy]) == sorted(grid.rows)
+    assert drawn.spec == lost.spec
+    for name, how, why in (
+        ("medians", {"sort": True, "numbers_as": "median"}, "do not tell what they stand for"),
+        ("sets", {"qi": [["age", "sex"], ["race", "sex"]]}, "several sets of columns"),
+        (
+            "trees",
+            {"hierarchies": {"sex": builders.flat(pa.array(["Female", "Male"]))}},
+            "--hierarchies",
+        ),
+    ):
+        (told,), grids, _ = utility(name, **how)
+        assert why in told
+        assert not grids

@@ -70,7 +70,19 @@ from sfumato.utility.usefulness import (
 )
 from sfumato.wording import counted, phrase
 
-__all__ = ["Utility", "boundary_violations", "compare", "pair_tables", "summarize"]
+__all__ = [
+    "NotPaired",
+    "Utility",
+    "boundary_violations",
+    "compare",
+    "measured_by_cells",
+    "pair_tables",
+    "summarize",
+]
+
+
+class NotPaired(ParameterError):
+    """Which row of a release was which row of its table is not known."""
 
 
 @dataclass(frozen=True)
@@ -282,6 +294,44 @@ def compare(
     return replace(cost, contingency=found)
 
 
+def measured_by_cells(
+    released: Any, original: Any, *, qi: Sequence[str], weights: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """What a release cost by those measures that need not know which row was which.
+
+    Cells that a tree was given for, or that show a mean or median, cannot be read alone.
+
+    Examples
+    --------
+    >>> people = pa.table({"age": [20, 25, 60]})
+    >>> sorted_by_cells = pa.table({"age": ["60", "[20, 26)", "[20, 26)"]})
+    >>> found = measured_by_cells(sorted_by_cells, people, qi=["age"])
+    >>> round(found["certainty_penalty"], 4), found["discernibility"]
+    (0.1, 5)
+    """
+    shown, before = table(released), table(original)
+    told = told_beside(shown.name)
+    _refuse_bounds(qi, shown, before)
+    asked = told.get("asked")
+    shows = asked.get("numbers_as", "range") if isinstance(asked, dict) else "range"
+    if {*(shows.values() if isinstance(shows, dict) else [shows])} != {"range"}:
+        raise ParameterError(
+            "cells that show a mean, a middle or a median do not tell what they stand for",
+            remedy="What it cost was measured when it was made.",
+        )
+    _refuse_unparsed(qi, before, told)
+    trees = _inferred(before, shown, qi, told)
+    view = pair_tables(before, shown, qi, paired=False, hierarchies=trees)
+    return {
+        "certainty_penalty": certainty_penalty(view),
+        "columns": column_losses(view),
+        "granularity": granularity(view),
+        "discernibility": discernibility(view),
+        "weighted_discernibility_by_label": weighted_discernibility(view, weights),
+        "average_class_size": average_class_size(view),
+    }
+
+
 def _refuse_unpaired(released: Table, original: Table, told: Mapping[str, Any]) -> None:
     """Refuse rows of which nobody knows which was which."""
     if told.get("output", {}).get("sorted"):
@@ -290,7 +340,7 @@ def _refuse_unpaired(released: Table, original: Table, told: Mapping[str, Any]) 
         why = "rows of a database or of Spark have no order of their own"
     else:
         return
-    raise ParameterError(
+    raise NotPaired(
         f"{why}: which of them was which row of the table is not known",
         where=released.name,
         remedy="What it cost was measured when it was made. Rows can be paired only where a "
@@ -444,6 +494,7 @@ def pair_tables(
     key: str | None = None,
     kept: Array | None = None,
     hierarchies: Mapping[str, Hierarchy] | None = None,
+    paired: bool = True,
 ) -> View:
     """Put a release beside its original.
 
@@ -461,6 +512,9 @@ def pair_tables(
     hierarchies
         Trees of the columns that were generalized with one. Other columns are read as ranges
         where they hold numbers or dates, else as sets of values.
+    paired
+        Whether it matters which row was which. Otherwise any row of the original stands beside one
+        of the release, and numbers are what was kept.
 
     Examples
     --------
@@ -475,7 +529,7 @@ def pair_tables(
     marks = {n: mark_of(n) for n in qi if mark_of(n) in opened.columns}
     original = _rows(original, names, "original")
     released = _rows(opened, list(dict.fromkeys([*names, *marks.values()])), "release")
-    place = _places(original, released, key, kept)
+    place = _places(original, released, key, kept) if paired else _anyhow(original, released)
     codes: dict[str, Array] = {}
     published: dict[str, Published] = {}
     for name in qi:
@@ -492,12 +546,12 @@ def pair_tables(
                 cells = parsed(cells, values.type)
         numbers = all(column_of("", kind).ordered for kind in (values.type, cells.type))
         try:
-            if numbers and tree is None:
+            if numbers and tree is None and paired:
                 published[name] = _standing(name, values, codes[name], cells, place)
             else:
                 published[name] = _read(name, values, cells, tree).take(place)
         except HierarchyError:
-            if not numbers:
+            if not numbers or not paired:
                 raise
             published[name] = _standing(name, values, codes[name], cells, place)
     return View(codes, published)
@@ -608,6 +662,12 @@ def _standing(
     return Ranges(values, name).standing(codes, groups, distinct.dictionary).take(groups)
 
 
+def _anyhow(original: pa.Table, released: pa.Table) -> Array:
+    """A released row for as many original rows as there are; -1 for the others."""
+    rows = np.arange(original.num_rows)
+    return np.where(rows < released.num_rows, rows, -1)
+
+
 def _places(
     original: pa.Table, released: pa.Table, key: str | None, kept: Array | None = None
 ) -> Array:
@@ -616,7 +676,7 @@ def _places(
         return np.where(kept, np.cumsum(kept) - 1, -1)
     if key is None:
         if original.num_rows != released.num_rows:
-            raise InputError(
+            raise NotPaired(
                 f"the original has {original.num_rows:,} rows and the release "
                 f"{released.num_rows:,}; they cannot be paired by position",
                 remedy="Name a column that both have and that differs in every row "

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from sfumato.errors import SfumatoError
+from sfumato.hierarchy.labels import without_marks
 from sfumato.release.beside import NOT_PROMISED, beside, pseudonyms_of
 from sfumato.release.publish import Release
 from sfumato.report import charts
@@ -34,6 +35,7 @@ from sfumato.report.pages.risk import (
 )
 from sfumato.tables import Table
 from sfumato.utility import compare
+from sfumato.utility.comparison import NotPaired, measured_by_cells
 from sfumato.wording import counted, percent, phrase, sentence, shortened, unit_of
 
 __all__ = ["release_page", "release_picture", "release_summary"]
@@ -166,11 +168,13 @@ def release_page(
     does not know it; `sensitive` are the columns worth hiding, and `person` the column that says
     whose rows they are, where the request did not say.
     """
+    unmeasured: list[str] = []
     altered = any(one.check == "fingerprint" and not one.holds for one in found.findings)
     if altered:  # what was known of the file that was written is not said of another one
         found = replace(found, k=None, utility={}, details={}, column_actions={}, mapping=None)
     elif original is not None and not found.utility:
-        found = replace(found, utility=_measured(found, original))
+        measured, unmeasured = _measured(found, original)
+        found = replace(found, utility=measured)
     page = release_summary(found)
     sections = []
     lights: list[Light] = []
@@ -207,7 +211,7 @@ def release_page(
             protects = protection(found, compared, judged, person, drawn=bool(gauges))
             sections = [protects, fates_of_columns(compared), *distributions(compared)]
             cost = None if altered else _paid(found, compared)
-    sections += [*_cost(found), *_why(found), _record(found)]
+    sections += [*_cost(found, unmeasured), *_why(found), _record(found)]
     shown = [section for section in sections if section is not None]
     knows = found.source is not None or original is not None
     paid = Light("What it cost", None, "Not known: the file is not the one that was written.")
@@ -215,23 +219,49 @@ def release_page(
     return replace(page, sections=shown, at_home=f"{AT_HOME} {PASS_ON}" if knows else "")
 
 
-def _measured(found: Release, original: Table) -> dict[str, Any]:
-    """What a release cost, of which only its certificate is known: rows are paired once more.
+def _measured(found: Release, original: Table) -> tuple[dict[str, Any], list[str]]:
+    """What a release cost, of which only its certificate is known, and what is not said of that.
 
-    Nothing where they cannot be, or where trees were given that the certificate does not hold.
+    Rows are paired once more; where they cannot be, measures that look at cells alone remain.
     """
-    blurred = found.method not in ("mask", "safe-harbor") and len(found.qi) == 1
-    large = original.rows * len(original.columns) > MOST_CELLS
-    if not blurred or large or found.output is None or found.asked.get("hierarchies") is not None:
-        return {}
+    if found.method in ("mask", "safe-harbor") or not found.qi or found.output is None:
+        return {}, []
+    if why := _not_measured(found, original):
+        return {}, [f"{ELSEWHERE} {why}"]
+    names, weights = without_marks(found.qi[0]), found.asked.get("weights")
     try:
-        cost = compare(found.output, original, qi=found.qi[0], weights=found.asked.get("weights"))
-    except SfumatoError:
-        return {}
+        cost = compare(found.output, original, qi=names, weights=weights)
+    except NotPaired as error:
+        words = f"Measures that hold each row against itself are left out. {sentence(error.what)}"
+        try:
+            told = measured_by_cells(found.output, original, qi=names, weights=weights)
+        except SfumatoError as worse:
+            return {}, [f"{ELSEWHERE} {sentence(error.what)} {sentence(worse.what)}"]
+        return {"ncp": told.pop("certainty_penalty"), **told}, [f"{words} {PAIRED}"]
+    except SfumatoError as error:
+        return {}, [f"{ELSEWHERE} It cannot be measured again: {sentence(error.what)}"]
     told = {"ncp": cost.certainty_penalty, "columns": cost.columns}
     # how high the trees were is not said
     same = [n for n in MEASURES if hasattr(cost, n) and n != "information_loss"]
-    return told | {name: getattr(cost, name) for name in same}
+    return told | {name: getattr(cost, name) for name in same}, []
+
+
+ELSEWHERE = "What it cost is in the answer that whoever made it got."
+PAIRED = "`sfumato utility` pairs them if a published column tells all rows apart (--row-key)."
+
+
+def _not_measured(found: Release, original: Table) -> str:
+    """Why what a release cost is not measured for its page."""
+    if len(found.qi) > 1:
+        return "With several sets of columns it is measured by `sfumato utility`, not here."
+    if found.asked.get("hierarchies") is not None:
+        return (
+            "It cannot be measured by the certificate, which does not hold the trees that were "
+            "given: `sfumato utility` takes them (--hierarchies)."
+        )
+    if original.rows * len(original.columns) > MOST_CELLS:
+        return "The table is too large to be measured here: `sfumato utility` does it."
+    return ""
 
 
 def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
@@ -307,7 +337,7 @@ def _coarsened(found: Release, compared: Compared | None) -> list[str]:
     ]
 
 
-def _cost(found: Release) -> list[Section]:
+def _cost(found: Release, unmeasured: Sequence[str] = ()) -> list[Section]:
     """Utility figures, and the precision that each column lost."""
     of_first = ", by the first set of columns" if len(found.qi) > 1 else ""
     numbers = [
@@ -317,10 +347,10 @@ def _cost(found: Release) -> list[Section]:
         for named, meaning in [MEASURES.get(name, (name.replace("_", " "), ""))]
     ]
     lost = release_picture(found)
-    if not numbers and lost is None:
+    if not numbers and lost is None and not unmeasured:
         return []
     grids = [Grid(("measure", "value", "what it says"), numbers, frozenset({1}))] if numbers else []
-    return [Section("Utility", figures=[] if lost is None else [lost], grids=grids)]
+    return [Section("Utility", unmeasured, figures=[] if lost is None else [lost], grids=grids)]
 
 
 def release_picture(found: Release) -> Figure | None:
