@@ -247,7 +247,7 @@ def _measured(found: Release, original: Table) -> tuple[dict[str, Any], list[str
 
 
 ELSEWHERE = "What it cost is in the answer that whoever made it got."
-PAIRED = "`sfumato utility` pairs them if a published column tells all rows apart (--row-key)."
+PAIRED = "If a published column tells all rows apart, `sfumato utility --row-key` pairs them by it."
 
 
 def _not_measured(found: Release, original: Table) -> str:
