@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,20 @@ def test_rows_of_a_database_are_counted_by_all_that_was_kept(
         release = sf.anonymize(source, qi=["age"], k=5, output=f"{postgres_schema}.released")
     (told,) = [warning for warning in release.warnings if warning.startswith(NOT_PROMISED)]
     assert "90 of 90 rows (100.0%) are alone for whoever knows 3 of the columns" in told
+
+
+def test_columns_worth_hiding_are_named_among_those_that_stay() -> None:
+    cycles = {"age": 3, "job": 7, "town": 11, "ill": 2}
+    table = pa.table({name: [n % every for n in range(90)] for name, every in cycles.items()})
+    found = beside(sf.table(table), ["age"], [])
+    assert found is not None
+    several = replace(found, by=(), alone=())
+    assert several.say is not None
+    named = replace(several, worth_hiding=True).say
+    stay = "3 of the columns that stay as they are"
+    assert f"{stay} beside the quasi-identifiers" in several.say
+    assert named == several.say.replace(stay, f"{stay} (those worth hiding among them)")
+    assert "worth_hiding" not in found.to_dict()
 
 
 def test_it_is_said_at_release_by_verify_and_in_the_report(tmp_path: Path) -> None:

@@ -522,6 +522,28 @@ def test_what_was_asked_means_what_is_promised(
     assert not found.holds
 
 
+@pytest.mark.parametrize("repair", ["bound", "none"])
+@pytest.mark.parametrize("told", [{"k": 40}, {"beta": 0.2}, {"universe": 2e4}, {"k": "many"}])
+def test_numbers_asked_of_a_plan_are_those_that_are_promised(
+    repair: str, told: dict[str, Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    sf.population(people(), universe=1e4, k=20, qi=["age"], repair=repair, output=out, bootstrap=0)
+    assert sf.verify(out).holds
+    forged(out, lambda body: body["asked"].update(told))
+    (found,) = (one for one in sf.verify(out).findings if one.check == "figures")
+    assert not found.holds
+
+
+def test_numbers_asked_of_a_map_alone_are_those_that_are_promised(tmp_path: Path) -> None:
+    out, crowd = tmp_path / "out.csv", {"population": people()}
+    sf.anonymize(people(), k_map=3, qi=["age"], identifiers=["name"], output=out, **crowd)
+    assert sf.verify(out, **crowd).holds
+    forged(out, lambda body: body["asked"].update(k_map=4))
+    (found,) = (one for one in sf.verify(out, **crowd).findings if one.check == "figures")
+    assert not found.holds
+
+
 def test_a_page_speaks_of_persons_only_where_they_were_promised(tmp_path: Path) -> None:
     source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
     VERBS["mondrian"](source, out)

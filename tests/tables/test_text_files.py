@@ -274,6 +274,15 @@ def test_another_file_within_a_file_is_not_taken_for_western_letters(file):
         refused(SourceError, r"offset 40 is not utf-8 \(line 11\)", file(content))
 
 
+def test_another_file_behind_western_letters_is_seen_however_late(file):
+    western = "a,b\nJosé,2\n".encode("cp1252") + b"x,2\n" * 300_000
+    for mark in (b"\xff\xfe", b"\xfe\xff"):
+        content = western + mark + b",2\nx,3\n"
+        refused(SourceError, "the mark with which a file in utf-16 begins", file(content))
+        assert sf.table(file(content), encoding="cp1252").rows == 300_003
+    assert sf.table(file(western)).rows == 300_001
+
+
 def test_undecodable_byte_in_another_encoding(file):
     refused(SourceError, "offset 4 is not cp1252", file(b"a,b\n\x81,2\n"), encoding="cp1252")
     refused(SourceError, "offset 6 is not ascii", file("a,b\n1,é\n"), encoding="ascii")

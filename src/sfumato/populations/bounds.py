@@ -239,8 +239,10 @@ def minimal_sets(
 def check_promise(universe: float, k: int, beta: float) -> None:
     """Refuse k and β that cannot be promised in a universe of that size."""
     check_universe(universe)
-    if k < 1:
-        raise ParameterError("k must be at least 1", remedy=f"Give e.g. {spell('k', 5)}.")
+    if k < 1 or k % 1:
+        raise ParameterError(
+            "k must be a whole number, at least 1", remedy=f"Give e.g. {spell('k', 5)}."
+        )
     if k > universe:
         raise ParameterError(
             f"k = {k:,} is more than the {counted(int(universe), 'person', many='people')} of the "

@@ -37,7 +37,7 @@ from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.files import names_same
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.attack import matching
-from sfumato.populations.bounds import check_promise
+from sfumato.populations.bounds import check_promise, distinct_allowed
 from sfumato.privacy import KMap, ModelFinding
 from sfumato.release.promise import Finding
 from sfumato.results import Result
@@ -336,6 +336,14 @@ class FewValues:
     columns: tuple[str, ...]
     """Columns that others may know."""
     kind: str = field(default="few-values", init=False)
+
+    def follows(self, asked: Mapping[str, Any]) -> bool:
+        """Whether it is what Theorem 4 allows for the people, k and β that were asked."""
+        universe, k, beta = (asked.get(name) for name in ("universe", "k", "beta"))
+        try:
+            return distinct_allowed(universe, k, beta) == self.distinct  # type: ignore[arg-type]
+        except (ParameterError, TypeError):
+            return False
 
     def to_dict(self) -> dict[str, Any]:
         return {"distinct": self.distinct, "columns": list(self.columns)}

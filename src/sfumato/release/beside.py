@@ -9,7 +9,7 @@ and whom pseudonyms give away that say which rows belong together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,8 @@ class Beside(Result):
         those that point at persons, which the release points out.
     several
         Whether others may know one of several sets, of which `qi` is one.
+    worth_hiding
+        Whether some of the kept columns are sensitive.
     """
 
     qi: tuple[str, ...]
@@ -97,6 +99,7 @@ class Beside(Result):
     rows: int
     of_its_own: tuple[str, ...] = ()
     several: bool = False
+    worth_hiding: bool = field(default=False, metadata={"private": True})
 
     @property
     def say_of_its_own(self) -> str | None:
@@ -122,6 +125,7 @@ class Beside(Result):
         listed = phrase([f"`{name}`" for name in self.qi], _NAMED)
         qi = f" beside {listed if self.several else 'the quasi-identifiers'}" if self.qi else ""
         every = f"{len(self.all_columns)} of the columns that stay as they are"
+        every += " (those worth hiding among them)" * self.worth_hiding
         if not any(self.alone):
             be = "is" if self.alone_by_all == 1 else "are"
             said = f"{self._told(self.alone_by_all)} {be} alone for whoever knows {every}{qi}"

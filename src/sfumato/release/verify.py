@@ -471,6 +471,8 @@ def _asked_meanings(
     known = [{*own} for one in promises if isinstance(one, Anonymity) for own in one.qi]
     known += [{*one.own, *one.events} for one in promises if hasattr(one, "events")]
     for promise in promises:
+        if hasattr(promise, "follows"):
+            yield "k, beta and universe that were asked", promise.follows(asked)
         if isinstance(promise, Anonymity):
             given = column_sets(asked["qi"]) if asked.get("qi") else ()
             shown = [{*names} & columns for names in given]  # bounds of ranges take other names

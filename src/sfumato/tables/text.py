@@ -100,6 +100,7 @@ class TextFile(BaseSource):
         tabs = ".tsv" in path.name or ".tab" in path.name
         self.encoding, self.layout = _reading_of(sample, name, delimiter, encoding, header, tabs)
         self._marked = sample.startswith(codecs.BOM_UTF8)
+        self._western = encoding is None and self.encoding == "cp1252"
         if any("\ufffd" in column for column in self.layout.names):
             self._refuse_undecodable()
         self._names = chosen(self.layout.names, columns, exclude, name)
@@ -226,11 +227,25 @@ class TextFile(BaseSource):
                 held = [*held, batch] if left >= 0 else None
             for reading, column in zip(readings.values(), batch.columns, strict=True):
                 reading.see(column)
+                if self._western:
+                    self._refuse_marks(column)
             last = batch
         if last is not None and last.num_rows:
             self._check_last_cell(last.column(-1)[last.num_rows - 1].as_py())
         self._looked = self._looked if held is None else held
         return rows
+
+    def _refuse_marks(self, column: pa.Array) -> None:
+        """Nobody writes thorn beside ÿ: another file was put behind one in Windows Western."""
+        texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+        if pc.any(pc.match_substring_regex(texts, "ÿþ|þÿ")).as_py():
+            raise SourceError(
+                "the file begins like cp1252 (Windows Western), and holds the mark with which a "
+                "file in utf-16 begins",
+                where=self.name,
+                remedy="If files of several encodings were joined, open them one by one. If that "
+                f"is text, say so: {spell('encoding', 'cp1252')}.",
+            )
 
     def _check_last_cell(self, cell: str | None) -> None:
         """A quote that is never closed swallows all lines below it into one cell."""

@@ -307,7 +307,7 @@ def measured_by_cells(
     >>> sorted_by_cells = pa.table({"age": ["60", "[20, 26)", "[20, 26)"]})
     >>> found = measured_by_cells(sorted_by_cells, people, qi=["age"])
     >>> round(found["certainty_penalty"], 4), found["discernibility"]
-    (0.1, 5)
+    (0.0833, 5)
     """
     shown, before = table(released), table(original)
     told = told_beside(shown.name)

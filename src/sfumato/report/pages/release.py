@@ -276,14 +276,13 @@ def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
     told = beside(after, known, [*hidden, *elsewhere], several=len(sets) > 1)
     if told is None:
         return [*said]
+    sensitive = {*found.asked["sensitive"]} & {*told.all_columns}
+    told = replace(told, worth_hiding=bool(sensitive))
     if told.say_of_its_own is not None:  # it names also those of which something was said before
         said = [one for one in said if " own in most rows, and whoever knows " not in one]
     if told.say is not None and len(sets) == 1:  # it counts at least those who were counted before
         said = [one for one in said if " alone for whoever knows " not in one]
     new = [sentence(one) for one in (told.say, told.say_of_its_own) if one is not None]
-    if {*found.asked["sensitive"]} & {*told.all_columns}:
-        stay = "columns that stay as they are"
-        new = [one.replace(stay, f"{stay}, those worth hiding among them") for one in new]
     return [*said, *(one for one in new if one not in said)]
 
 
