@@ -113,7 +113,7 @@ def blocks(page: Path) -> Iterator[Block]:
         )
 
 
-RUNNING = [page for page in PAGES if any(b.kind in ("console", "python") for b in blocks(page))]
+RUNNING = [page for page in PAGES if any(block.runs for block in blocks(page))]
 
 
 @pytest.fixture(scope="session")

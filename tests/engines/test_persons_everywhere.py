@@ -78,9 +78,23 @@ def test_rows_are_sorted_where_that_is_asked(
     release = sf.anonymize(source, output=destination, force=True, **asked)
     assert release.certificate is not None
     assert release.certificate.body["output"]["sorted"] == "by cells"
+    assert not [one for one in release.warnings if "the place of a row" in one]
     rows = [tuple(row.values()) for row in released_rows(source, destination)]
     assert rows == sorted(rows)
     assert sorted(cost for _, _, cost in rows) == table["cost"].to_pylist()
+
+
+def test_parts_that_keep_the_order_in_which_they_are_read_say_so(
+    opened: Opener, destination: str
+) -> None:
+    """Where nobody knows the order of a table, its parts are written as they are read."""
+    source = Table(opened(admissions().drop_columns("patient")))
+    asked: dict[str, Any] = {"qi": QI, "k": 5, "output": destination, "force": True}
+    for parts in (3, None):
+        warned = sf.anonymize(source, parts=parts, **asked).warnings
+        told = [one for one in warned if "part by part" in one]
+        assert bool(told) == (parts is not None and not source.engine.capabilities.ordered)
+        assert all(one.endswith("(sort=True)") for one in told)
 
 
 def with_dates(table: pa.Table) -> pa.Table:

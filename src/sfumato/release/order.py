@@ -47,14 +47,19 @@ def told_by_order(
     """A warning that a release keeps the order of rows, where that tells what it does not show."""
     changed = {*mapping.drop, *mapping.written}
     hidden = [name for name in changed if actions.get(name) not in SHOWN]
-    names = () if mapping.sorted else in_order(source, hidden, budget)
-    if not names:
+    if mapping.sorted or not hidden:
+        return ()
+    if isinstance(mapping, Parted) and not source.engine.capabilities.ordered:
+        keeps = "rows are written part by part, and those of a part as they are read"
+    elif names := in_order(source, hidden, budget):
+        listed = phrase([f"`{name}`" for name in names])
+        keeps = "rows that stand together in the table are more alike than others in "
+        keeps += f"{listed}, and the release keeps their order"
+    else:
         return ()
     return (
-        "rows that stand together in the table are more alike than others in "
-        f"{phrase([f'`{name}`' for name in names])}, and the release keeps their order: the place "
-        "of a row may tell what its cells do not; sort rows by what the release shows "
-        f"({spell('sort', True)})",
+        f"{keeps}: the place of a row may tell what its cells do not; sort rows by what the "
+        f"release shows ({spell('sort', True)})",
     )
 
 
