@@ -353,6 +353,12 @@ def test_rows_of_a_sorted_table_are_sorted_where_that_is_ticked(
     said = bench.follow(bench.post(f"{opened}/release")).text
     assert 'data-holds="yes"' in said
     assert "keeps their order" not in said
+    for verb, asked in (("mask", {"measure": "distinct", "beta": 0.9}), ("safe-harbor", {})):
+        for sort in ({"sort": 1}, {}):
+            bench.post(f"{opened}/risk", k=5, who=1, **sort)
+            said = html.unescape(bench.follow(bench.post(f"{opened}/ask/{verb}", **asked)).text)
+            assert ("--sort" in said) == bool(sort)
+            assert ("keeps their order" in said) == (not sort)
 
 
 def test_risk_follows_everything_that_must_hold(bench: Running, opened: str) -> None:
