@@ -86,10 +86,10 @@ def in_order(table: Table, names: Collection[str], budget: Budget | None = None)
             pairs = engine.fitting(2 * _PAIRS, rest, budget) // 2
         chosen, first = _neighbours(table.rows, pairs)
         if asks_sql(engine):
-            codes = codes_of_table(engine.rows_at(chosen, rest))
-        else:
-            codes = table.codes(rest, budget=budget).take(chosen)
-        found |= _alike(codes, first)
+            found |= _alike(codes_of_table(engine.rows_at(chosen, rest)), first)
+        else:  # of a wide table one column after the other
+            for name in rest:
+                found |= _alike(table.codes([name], budget=budget).take(chosen), first)
     return tuple(name for name in read if name in found)
 
 
