@@ -22,6 +22,7 @@ from sfumato.populations.bounds import (
     product_of,
     uniqueness_bound,
 )
+from sfumato.populations.promises import MatchesPeople
 
 DECLARED = {
     "age": 60, "workclass": 8, "education": 15, "marital-status": 7, "occupation": 14,
@@ -219,3 +220,10 @@ def test_alpha_outside_is_refused(alpha: float) -> None:
 def test_an_impossible_universe_is_refused(universe: float) -> None:
     with pytest.raises(ParameterError, match="universe"):
         uniqueness_bound(10, universe)
+
+
+def test_people_are_whole() -> None:
+    for k in (50.9, 0.5, 0, -1):
+        with pytest.raises(ParameterError, match="k must be a whole number, at least 1"):
+            MatchesPeople(1e6, k, 0.1, ("age",))  # type: ignore[arg-type]
+    assert MatchesPeople(1e6, 50, 0.1, ("age",)).k == 50
