@@ -544,6 +544,26 @@ def test_numbers_asked_of_a_map_alone_are_those_that_are_promised(tmp_path: Path
     assert not found.holds
 
 
+@pytest.mark.parametrize("told", [{}, {"k": 1_000, "l": 3}], ids=["as asked", "more"])
+def test_models_that_were_asked_are_promised_at_all(told: dict[str, Any], tmp_path: Path) -> None:
+    """A certificate that says k = 5 was asked promises more than that a column is absent."""
+    source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
+    asked: dict[str, Any] = {"k": 2, "l": 2, "sensitive": ["ill"], "identifiers": ["name"]}
+    sf.anonymize(source, qi=["age", "town"], output=out, **asked)
+
+    def lie(body: dict[str, Any]) -> None:
+        body["promises"] = [one for one in body["promises"] if one["kind"] != "anonymity"]
+        body["asked"].update(told)
+
+    forged(out, lie)
+    (found,) = (one for one in sf.verify(out).findings if one.check == "figures")
+    assert found.measured["differ"] == [
+        "k that was asked",
+        "l that was asked",
+        "models that were asked",
+    ]
+
+
 def test_a_page_speaks_of_persons_only_where_they_were_promised(tmp_path: Path) -> None:
     source, out = csv(people(), tmp_path / "people.csv"), tmp_path / "out.csv"
     VERBS["mondrian"](source, out)

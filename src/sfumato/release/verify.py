@@ -432,8 +432,9 @@ class _Replay:
 def _asked_numbers(asked: Mapping[str, Any], promises: Sequence[Any]) -> list[tuple[str, bool]]:
     """The numbers that promises were asked for by, and whether one of these has each of them."""
     models = [model for promise in promises for model in getattr(promise, "models", ())]
-    known = {name for model in MODELS for name in model.numbers} if models else set[str]()
-    held: dict[str, list[Any]] = {name: [] for name in known}
+    known = {name for model in MODELS for name in model.numbers}
+    elsewhere = {"k"} if any(hasattr(one, "follows") for one in promises) else set[str]()
+    held: dict[str, list[Any]] = {name: [] for name in known - elsewhere}
     for one in (*models, *promises):
         for name in known | {"k", "beta", "universe"}:
             said = "k_map" if (name, getattr(one, "kind", "")) == ("k", "k-map") else name
@@ -451,7 +452,7 @@ def _asked_meanings(
 ) -> Iterator[tuple[str, bool]]:
     """What else promises of a table with these columns were asked by, and whether they say it."""
     models = [model for promise in promises for model in getattr(promise, "models", ())]
-    if asked.get("sensitive") and models:
+    if asked.get("sensitive"):
         hidden = [asked["sensitive"]] if isinstance(asked["sensitive"], str) else asked["sensitive"]
         told = {n: v for n, v in asked.items() if n in parameters(ModelFields) and n not in _APART}
         try:
