@@ -369,6 +369,18 @@ def test_classes_that_show_the_same_numbers_are_one_in_every_figure(
         assert release.utility["average_class_size"] == pytest.approx(24 / counted.classes)
 
 
+def test_stars_and_missing_values_that_both_show_no_bounds_are_one_class() -> None:
+    table = pa.table({"age": [None] * 12 + [5] * 2 + [30] * 6})
+    release = sf.anonymize(table, qi=["age"], k=5, relaxed=True, numbers_as="bounds")
+    counted, after = sf.risk(release.to_arrow(), release.qi[0]), release.risk[0].after
+    assert release.suppressed_cells > 0
+    assert after is not None
+    assert release.classes == after.classes == counted.classes == 2
+    assert after.marketer == counted.marketer
+    assert release.utility["average_class_size"] == 10
+    assert release.utility["discernibility"] == 15**2 + 5**2
+
+
 @pytest.mark.parametrize("how", ["mean", "median", "middle"])
 def test_stars_are_counted_that_the_release_shows(how: str) -> None:
     """A mean of all rows is no star, and a class without a number is one on every engine."""

@@ -97,6 +97,8 @@ def as_read(solution: Solution, shows: Mapping[str, str]) -> Solution:
     """
     published = dict(solution.published)
     for name, how in shows.items():
+        if how == "bounds" and name in published:
+            published[name] = _without_ends(number_columns(solution, name, how), published[name])
         if how not in STANDING or name not in published:
             continue
         if not (solution.groups >= 0).any():
@@ -112,6 +114,17 @@ def as_read(solution: Solution, shows: Mapping[str, str]) -> Solution:
         numbered = line.standing(codes, groups, distinct.dictionary)
         published[name] = numbered.take(of_group)
     return replace(solution, published=published)
+
+
+def _without_ends(ends: Mapping[str, Shown], published: Published) -> Published:
+    """The same where all that shows no ends reads alike: stars as well as missing values."""
+    low, high = (np.asarray(one.values.is_null()) for one in ends.values())
+    empty = low & high
+    if not (empty & published.blurred).any():
+        return published
+    star = int(np.argmax(empty & published.blurred))
+    codes = published.codes
+    return replace(published, codes=np.where((codes >= 0) & empty[codes], star, codes))
 
 
 def coincidences(solution: Solution, shows: Mapping[str, str]) -> list[str]:
