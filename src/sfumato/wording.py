@@ -217,8 +217,8 @@ def counted(number: int, thing: str, *, many: str | None = None, does: str = "")
     --------
     >>> counted(1, "row"), counted(2500, "row"), counted(1, "person", many="people")
     ('1 row', '2,500 rows', '1 person')
-    >>> counted(1, "row", does="stand alone"), counted(3, "row", does="are left out")
-    ('1 row stands alone', '3 rows are left out')
+    >>> counted(1, "row", does="match fewer"), counted(3, "row", does="are left out")
+    ('1 row matches fewer', '3 rows are left out')
     """
     if number == 1:
         return " ".join([f"1 {thing}", *_of_one(does)])
@@ -268,7 +268,14 @@ def several_below(k: int) -> str:
 def _of_one(does: str) -> list[str]:
     """What several do, said of one."""
     verb, *rest = does.split() or [""]
-    irregular = {"are": "is", "were": "was", "have": "has", "had": "had", "": ""}
+    irregular = {
+        "are": "is",
+        "were": "was",
+        "have": "has",
+        "had": "had",
+        "match": "matches",
+        "": "",
+    }
     return [word for word in (irregular.get(verb, verb + "s"), *rest) if word]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -253,3 +254,16 @@ def test_trees_of_columns_that_were_left_out_are_passed_over(tmp_path: Path) -> 
     )
     assert sf.verify(output, population=people, hierarchies=trees).holds
     assert sf.attack(output, people, on=["town", "sex"], hierarchies=trees).k_map
+
+
+def test_a_missing_cell_counts_those_who_lack_it_where_people_do() -> None:
+    """It may be a star, and then means anybody, but nobody's cell is missing among other people."""
+    people = pa.table({"sex": ["F"] * 10 + ["M"] * 9 + [None] * 6, "zip": ["1"] * 25})
+    table = pa.table({"sex": ["F", "M", None], "zip": ["1"] * 3})
+    release = sf.anonymize(table, qi=["sex", "zip"], k_map=5, population=people)
+    assert "every row matches at least 6 of 25 people" in release.findings[0].say
+    asked: dict[str, Any] = {"qi": ["sex", "zip"], "population": people}
+    found = sf.verify(release.table, k_map=7, **asked)
+    assert "6 of 25 people, 7 asked (1 row matches fewer)" in found.findings[0].say
+    known = people.filter(pc.is_valid(people["sex"]))
+    assert sf.verify(release.table, k_map=9, **asked | {"population": known}).holds

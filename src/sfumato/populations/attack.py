@@ -180,6 +180,9 @@ def matching(
 ) -> tuple[Floats, Ints]:
     """How many people each combination of released cells matches, and the rows that show it.
 
+    A null may be a star, or say that the value is missing. Where people of the population lack it,
+    too, only these are counted, as somebody would who knows that it is missing.
+
     Parameters
     ----------
     people
@@ -188,7 +191,13 @@ def matching(
         All values that people have in each column.
     """
     readings = [
-        read_cells(name, release.values_of(name), values[name], hierarchies.get(name))
+        read_cells(
+            name,
+            release.values_of(name),
+            values[name],
+            hierarchies.get(name),
+            null_is_value=values[name].null_count > 0,
+        )
         for name in on
     ]
     boxes, box_of = _distinct_boxes(release, on)

@@ -119,6 +119,7 @@ def read_cells(
     hierarchy: Hierarchy | None = None,
     *,
     of_person: bool = True,
+    null_is_value: bool = False,
 ) -> Reading:
     """Read the distinct cells of a released column against the distinct values of another table.
 
@@ -135,6 +136,8 @@ def read_cells(
     of_person
         Whether the values are those of persons who are looked for: then a null may be anybody, and
         cells that all mean nothing there are refused. Otherwise a null is a value like others.
+    null_is_value
+        Whether a null of persons, too, is a value like others, and no star.
 
     Examples
     --------
@@ -145,9 +148,9 @@ def read_cells(
     ([0, 2, 0, 3], [1, 2, 3, 3])
     """
     reader = _Reader(name, values, hierarchy)
+    reader.null_is_value = null_is_value or not of_person
     texts = as_text(labels).to_pylist()
     if not of_person:
-        reader.null_is_value = True
         own = zip(as_text(values).to_pylist(), reader.place.tolist(), strict=True)
         reader.at |= dict(own)  # 2138 is itself, and no area of ZIP codes
     covered = [reader.places(text) for text in reader.plain(texts)]
