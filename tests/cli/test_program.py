@@ -205,6 +205,17 @@ def test_who_is_interrupted_too_late_is_told_that_the_release_is_there(
     assert sfumato("verify", out).code == 0
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_who_cannot_be_answered_is_told_that_the_release_is_there(tmp_path, people):
+    out = tmp_path / "out.csv"
+    asked = ["anonymize", people, "-k", "3", "--qi", "age", "-o", out, "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*PROGRAM, *asked], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    said = f"The release beside {out}.certificate.json is there, and whole."
+    assert said in json.loads(done.stderr)["error"]["remedy"]
+
+
 def test_the_code_is_that_of_the_signal_wherever_it_comes(people, tmp_path):
     """Libraries make functions from text, and Python remembers a signal that came meanwhile."""
     (tmp_path / "program.py").write_text("""

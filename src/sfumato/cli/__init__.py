@@ -262,6 +262,8 @@ def guarded(*, as_json: bool) -> Iterator[None]:
             if known is None and os.environ.get("SFUMATO_DEBUG"):
                 raise
             told = known or _unexpected(error)
+            if finished := signals.told():  # its answer could not be shown
+                told.remedy = " ".join([*filter(None, [told.remedy]), *finished])
             explain(told, as_json=as_json)
             raise typer.Exit(told.exit_code) from None
 
@@ -285,7 +287,7 @@ class _Signals:
         self._before_us: Token[Callable[[Path], None]] | None = None
 
     def told(self) -> list[str]:
-        """What was finished before the signal came."""
+        """What was finished before the end came."""
         return [f"The release beside {path} is there, and whole." for path in self._published]
 
     def __enter__(self) -> _Signals:
