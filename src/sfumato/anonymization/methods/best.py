@@ -215,9 +215,9 @@ def _improved(
     """The best start, improved round by round."""
     near = _near(problem, starts)
     start, search, after = _chosen(problem, starts, near)
-    rounds, finished, pace = 0, None, 0.0
+    rounds, finished, pace, before = 0, None, 0.0, after
     while rounds < _rounds(problem) and not _too_late(problem, search):
-        finished = _nothing_left(problem, blocks, after, rounds)
+        finished = _nothing_left(problem, blocks, after, rounds, gained=after < before)
         if finished:
             break
         passes = _passes(search, rounds, pace)
@@ -227,7 +227,7 @@ def _improved(
         several = [search, *(starts[name][1] for name in names[1:])]
         runs = max(runs * min(len(several), 2), len(several))
         which, search, lost = _best_of(several, problem.seed + rounds, passes, runs)
-        start, after = names[which], lost / _cells(problem)
+        start, before, after = names[which], after, lost / _cells(problem)
         pace = (problem.budget.elapsed - begun) / (passes * runs)
         rounds += 1
     if search.left_out and search is not starts[start][1] and _release_more(search):
@@ -380,8 +380,13 @@ def _rounds(problem: Problem) -> float:
     return asked
 
 
-def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) -> str | None:
-    """Why no search could lose less, where that is known; None where it is not."""
+def _nothing_left(
+    problem: Problem, blocks: Blocks, loss: float, rounds: int, *, gained: bool = False
+) -> str | None:
+    """Why no search could lose less, where that is known; None where it is not.
+
+    A proof takes a while: none is looked for as long as rounds gain.
+    """
     if loss <= 0.0:
         matters = all(problem.weight(name) for name in problem.qi)
         return "nothing is lost" if matters else "nothing is lost of what matters"
@@ -390,7 +395,7 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
     if few and (sizes < 2 * problem.rules.k).all():
         return "there are too few rows for two classes"
     limited = problem.budget.seconds is not None
-    if limited != (rounds > 0) or _unbounded(problem) is not None:
+    if limited != (rounds > 0) or gained or _unbounded(problem) is not None:
         return None
     if _nodes(problem) > (PROVEN // max(len(blocks.order), 1) if rounds else QUICKLY_PROVEN):
         return None
@@ -604,8 +609,9 @@ def _iterated(
     anyway, others that differ a little. Where classes are compared with all rows, a brief look at
     the lattice comes first; where rows may be left out, some follow that ask for more closeness
     than they need, or compare with what was released before, since classes are compared anew then.
-    They end where two in turn lost no less, or no class holds but that of all. Without a limit, the
-    finest, and where groups are large the best of several coarse ones.
+    They end where two in turn lost no less, or no class holds but that of all. Where groups are
+    large, coarse ones that differ a little follow, until two in turn lost no less again. Without a
+    limit, the finest, and where groups are large the best of several coarse ones.
     """
     iteration, budget = Iteration(problem, blocks, ground[:2]), problem.budget
     random, rules = np.random.default_rng(problem.seed), problem.rules
@@ -618,17 +624,18 @@ def _iterated(
     # where values are scarcer than company, fine steps take those that others need later
     scarce = (2 * rules.values[rules.kinds == DISTINCT] > rules.k).any()
     second, held, met, idle = int(limited and not compared and scarce), math.inf, rules, 0
-    for way in range(ways + 1):
+    stricter = anew
+    for way in range((1 + (anew and crowded)) * ways + 1):
         before, charges = budget.elapsed, chosen
-        if way > 1 and not anew:
+        if way > 1 and not stricter:
             charges = chosen * np.exp(VARIED * random.normal(size=len(problem.qi)))
-        least = 1 if way == second or (compared and way < 2) or anew else coarse
+        least = 1 if way == second or (compared and way < 2) or stricter else coarse
         # to make a start of groups takes about as long as to make ready, until it is known
         following = making[-1][0] if making else budget.elapsed
         seconds = max(budget.remaining - following, budget.remaining / 2)
         # in turn compared with all rows, more and more strictly, and with those the second released
-        brief, again = compared and not way, anew and way > 2 and way % 2 == 1
-        strict = 1 - STRICTER * ((way - 2 * again) // 2) if anew and way > 1 else 1.0
+        brief, again = compared and not way, stricter and way > 2 and way % 2 == 1
+        strict = 1 - STRICTER * ((way - 2 * again) // 2) if stricter and way > 1 else 1.0
         groups = iteration.groups(
             least, seconds, charges, monotone=brief, strict=strict, rules=met if again else rules
         )
@@ -642,16 +649,21 @@ def _iterated(
         else:
             best = _lost(problem, ground, answer) if math.isnan(best) else best
             if (lost := _lost(problem, ground, groups)) < best:
-                best, answer, chosen = lost, groups, charges
+                best, answer, chosen = lost, groups, chosen if anew else charges
         if limited:
             if budget.remaining < taken + following or (anew and way and _is_one(groups, blocks)):
                 break
             enough = way > 0
             if not way or anew:
-                yield "iterated", groups, first, False
-                following, lost = making[-1] if making else (following, math.inf)
-                idle = (idle + 1) * (lost >= held)
-                enough, held = way > 2 and idle > 1, min(held, lost)
+                judged = len(making)
+                yield "iterated", groups, first, not stricter
+                following = sum(took for took, _ in making[judged:]) or following
+                lost = min((lost for _, lost in making[judged:]), default=math.inf)
+                chosen = charges if lost < held else chosen
+                idle, held = (idle + 1) * (lost >= held), min(held, lost)
+                enough = way > 2 and idle > 1
+                if enough and stricter and crowded:
+                    stricter, enough, idle = False, False, 0
             left, searching = budget.remaining - following, _beginning(problem, problem.rows)
             if left < taken or (
                 left > searching and (enough or (way and left - taken - following < searching))
