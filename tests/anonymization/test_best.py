@@ -310,6 +310,34 @@ def test_a_search_ends_early_only_where_nothing_is_left(rows, k, why):
     assert (found.details["finished"], found.stopped_by) == (why, None)
 
 
+def test_no_proof_is_looked_for_as_long_as_rounds_gain(monkeypatch):
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(5), 60), 4, seconds=1e6)
+    starts = best._starts(problem, blocks, "certainty")
+    least = min(loss for loss, _ in starts.values()) * best._cells(problem)
+    losses, proofs = iter([0.9 * least, 0.8 * least, 0.8 * least]), []
+    monkeypatch.setattr(best, "_best_of", lambda begun, *_: (0, begun[0], next(losses)))
+    monkeypatch.setattr(best, "_least_loss", lambda *_: proofs.append(1) or 0.8 * least)
+    found = best._improved(problem, blocks, starts)
+    assert found.details["finished"] == "no recoding with these trees loses less"
+    assert (found.details["rounds"], len(proofs)) == (3, 1)
+
+
+@pytest.mark.parametrize("rules", [{}, {"t": 0.4, "suppression_limit": 1.0}])
+def test_under_a_time_limit_only_time_tells_what_the_order_of_rows_might(rules, monkeypatch):
+    """Where a clock ticks alike, rows in another order get the same groups."""
+    table, found = crowd(np.random.default_rng(5), 300), []
+    orders = np.arange(300), np.random.default_rng(6).permutation(300), np.arange(300)[::-1]
+    for order in orders:
+        ticks = itertools.count()
+        monkeypatch.setattr(Clock, "now", classmethod(lambda cls, ticks=ticks: 1e-4 * next(ticks)))
+        problem, _ = iterated_problem(table.take(order), 4, seconds=0.1, **rules)
+        problem = replace(problem, budget=Budget(seconds=0.1, threads=1))
+        solution = solve(problem)
+        assert solution.stopped_by == "time"
+        found.append((solution.details["loss_after"], solution.groups.tolist()))
+    assert found[0] == found[1] == found[2]
+
+
 def test_what_is_compiled_for_several_columns_serves_one():
     starts, rows = np.arange(4) * 5, np.arange(15)
     found = [annealing._lookup(np.zeros((4, n), int), starts[: n + 1], rows) for n in (1, 2, 3)]
@@ -609,21 +637,22 @@ def test_an_iteration_can_compare_with_other_rows_than_all():
         assert np.abs(held / held.sum() - shares).sum() / 2 <= 0.25 + 1e-9
 
 
-def asked_of_iterations(monkeypatch, **rules):
+def asked_of_iterations(monkeypatch, k=4, losses=None, beginning=math.inf, **rules):
     """What iterations are asked for where there is time enough, with what they are compared."""
     asked, plain = [], Iteration.groups
 
     def groups(iteration, least, seconds, charges, **more):
-        asked.append(more | {"least": least})
+        asked.append(more | {"least": least, "charges": charges})
         return plain(iteration, least, math.inf, charges, **more)
 
     monkeypatch.setattr(Iteration, "groups", groups)
-    monkeypatch.setattr(best, "_beginning", lambda problem, pieces: math.inf)
+    monkeypatch.setattr(best, "_beginning", lambda problem, pieces: beginning)
     told = {"suppression_limit": 1.0, **rules}
-    problem, blocks = iterated_problem(crowd(np.random.default_rng(5), 300), 4, **told)
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(5), 300), k, **told)
     ground, making = Ground.of(problem), []
+    losses = losses or (1.0 / (1 + at) for at in itertools.count())  # each less than those before
     for _name, _groups, _taken, _last in best._iterated(problem, blocks, ground, 300, making):
-        making.append((0.0, 1.0 / (1 + len(making))))  # each loses less than those before
+        making.append((0.0, next(losses)))
     return problem, asked
 
 
@@ -637,6 +666,27 @@ def test_iterations_compare_with_all_rows_and_with_what_was_released_in_turn(mon
     again = [not np.allclose(one["rules"].reference, everybody) for one in asked]
     assert again == [False] * 3 + [True, False] * 3
     assert {one["least"] for one in asked} == {1}
+
+
+def test_large_groups_are_iterated_by_other_charges_once_more_closeness_does_not_pay(monkeypatch):
+    """Coarsely, from where it lost least, and until that does not pay either."""
+    losses = iter([0.5, 0.4, 0.4, 0.4, 0.3, 0.2, *[0.2] * 20])
+    _, asked = asked_of_iterations(monkeypatch, k=25, losses=losses, beginning=0.0, t=0.3)
+    assert [one["strict"] for one in asked] == [1.0, 1.0, 0.95] + [1.0] * 5
+    assert [one["least"] for one in asked] == [1] * 4 + [3] * 4
+    charged = np.array([one["charges"] for one in asked])
+    assert (charged[:4] == 1).all()
+    steps = np.log(charged[4:] / charged[[0, 4, 5, 5]])  # from which charges each was made
+    assert (np.abs(steps) > 0).all()
+    random = np.random.default_rng(0)
+    assert np.allclose(steps, [best.VARIED * random.normal(size=3) for _ in range(4)])
+
+
+def test_small_groups_are_not_iterated_by_other_charges(monkeypatch):
+    losses = iter([0.5] * 20)
+    _, asked = asked_of_iterations(monkeypatch, k=24, losses=losses, beginning=0.0, t=0.3)
+    assert len(asked) == 4
+    assert all((one["charges"] == 1).all() for one in asked)
 
 
 def test_iterations_end_where_no_class_holds_but_that_of_all(monkeypatch):
