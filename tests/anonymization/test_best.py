@@ -682,6 +682,21 @@ def test_large_groups_are_iterated_by_other_charges_once_more_closeness_does_not
     assert np.allclose(steps, [best.VARIED * random.normal(size=3) for _ in range(4)])
 
 
+@pytest.mark.parametrize(
+    ("rules", "last"), [({"l": 2}, [False, True]), ({"t": 0.3}, [False] * 4 + [True] * 3)]
+)
+def test_iterations_after_which_everybody_is_placed(rules, last, monkeypatch):
+    """The best of those that differ in their steps only; each that was charged otherwise."""
+    monkeypatch.setattr(best, "_beginning", lambda problem, pieces: 0.0)
+    told = {"suppression_limit": 1.0, **rules}
+    problem, blocks = iterated_problem(crowd(np.random.default_rng(5), 300), 25, **told)
+    ground, making, found = Ground.of(problem), [], []
+    for *_, one in best._iterated(problem, blocks, ground, 300, making):
+        found.append(one)
+        making.append((0.0, 0.5))
+    assert found == last
+
+
 def test_small_groups_are_not_iterated_by_other_charges(monkeypatch):
     losses = iter([0.5] * 20)
     _, asked = asked_of_iterations(monkeypatch, k=24, losses=losses, beginning=0.0, t=0.3)

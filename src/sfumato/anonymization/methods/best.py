@@ -656,7 +656,7 @@ def _iterated(
             enough = way > 0
             if not way or anew:
                 judged = len(making)
-                yield "iterated", groups, first, not stricter
+                yield "iterated", groups, first, anew and not stricter
                 following = sum(took for took, _ in making[judged:]) or following
                 lost = min((lost for _, lost in making[judged:]), default=math.inf)
                 chosen = charges if lost < held else chosen
