@@ -322,15 +322,18 @@ def test_no_proof_is_looked_for_as_long_as_rounds_gain(monkeypatch):
     assert (found.details["rounds"], len(proofs)) == (3, 1)
 
 
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize("rules", [{}, {"t": 0.4, "suppression_limit": 1.0}])
-def test_under_a_time_limit_only_time_tells_what_the_order_of_rows_might(rules, monkeypatch):
+def test_under_a_time_limit_only_time_tells_what_the_order_of_rows_might(
+    rules, engine, monkeypatch
+):
     """Where a clock ticks alike, rows in another order get the same groups."""
     table, found = crowd(np.random.default_rng(5), 300), []
     orders = np.arange(300), np.random.default_rng(6).permutation(300), np.arange(300)[::-1]
     for order in orders:
         ticks = itertools.count()
         monkeypatch.setattr(Clock, "now", classmethod(lambda cls, ticks=ticks: 1e-4 * next(ticks)))
-        problem, _ = iterated_problem(table.take(order), 4, seconds=0.1, **rules)
+        problem, _ = iterated_problem(table.take(order), 4, engine=engine, **rules)
         problem = replace(problem, budget=Budget(seconds=0.1, threads=1))
         solution = solve(problem)
         assert solution.stopped_by == "time"
@@ -577,10 +580,10 @@ def test_where_every_column_has_a_tree_nothing_is_clustered():
     assert set(found.details["starts"]) == {"lattice", "mondrian"}
 
 
-def iterated_problem(table, k, seconds=1e9, **rules):
+def iterated_problem(table, k, seconds=1e9, engine="memory", **rules):
     """What an iteration is asked to group, and which entries may be grouped."""
     told = {"sensitive": ["illness"], "hierarchies": TREES, "method": "best", **rules}
-    opened, asked = sf.table(table), {"qi": table.column_names[:3], "k": k, **told}
+    opened, asked = sf.table(table, engine=engine), {"qi": table.column_names[:3], "k": k, **told}
     problem = prepare(opened, Request.of(asked).opened(opened), Budget(seconds=seconds))
     return problem, allowed_blocks(problem)
 
