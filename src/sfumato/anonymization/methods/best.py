@@ -663,6 +663,8 @@ def _iterated(
                 idle, held = (idle + 1) * (lost >= held), min(held, lost)
                 enough = way > 2 and idle > 1
                 if enough and stricter and crowded:
+                    yield "iterated", answer, first, True
+                    held = min([held, *(lost for _, lost in making[judged:])])
                     stricter, enough, idle = False, False, 0
             left, searching = budget.remaining - following, _beginning(problem, problem.rows)
             if left < taken or (
