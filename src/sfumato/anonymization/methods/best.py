@@ -662,7 +662,7 @@ def _iterated(
                 chosen = charges if lost < held else chosen
                 idle, held = (idle + 1) * (lost >= held), min(held, lost)
                 enough = way > 2 and idle > 1
-                if enough and stricter and crowded:
+                if answer is not None and enough and stricter and crowded:
                     yield "iterated", answer, first, True
                     held = min([held, *(lost for _, lost in making[judged:])])
                     stricter, enough, idle = False, False, 0
