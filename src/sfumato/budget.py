@@ -308,27 +308,25 @@ _LARGE_PAGES, _LARGE_PAGE = 1 << 30, 1 << 21
 
 
 def share_memory() -> None:
-    """Let all threads take memory from one place, and give it back there.
+    """Let all threads, and Arrow, take memory from one place, and give it back there.
 
-    To be told before any library starts a thread: whatever place a thread was given stays in use.
-    This and `reuse_memory` are for programs to choose, and not for libraries, which share their
-    process. Only the GNU C library lets itself be told.
+    To be told before Arrow is loaded and any library starts a thread: whatever place a thread was
+    given stays in use, and Arrow would keep what it frees beside what others need. This and
+    `reuse_memory` are for programs to choose, and not for libraries, which share their process.
+    Only the GNU C library lets itself be told.
     """
-    _tell_allocator((-8, 1))  # M_ARENA_MAX
+    if _tell_allocator((-8, 1)):  # M_ARENA_MAX
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def reuse_memory() -> None:
     """Let the C library keep what is freed for whoever asks next, until the process ends.
 
     It would give large arrays back to the system, and every page fetched anew is cleared first, one
-    thread at a time. Nor does Arrow keep memory for itself. Pages are large ones at first, unless
-    addresses are scarce.
+    thread at a time. Pages are large ones at first, unless addresses are scarce.
     """
-    import pyarrow as pa
-
     if not _tell_allocator((-1, 2**31 - 1), (-4, 0)):  # M_TRIM_THRESHOLD, M_MMAP_MAX
         return
-    pa.set_memory_pool(pa.system_memory_pool())
     if _free_of_process() == math.inf:
         # What is asked for and given back untouched is no more than addresses, which come next.
         import ctypes

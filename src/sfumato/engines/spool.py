@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as t
 
+from sfumato.budget import usable_threads
 from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import BATCH_ROWS
 from sfumato.errors import EngineError
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow.parquet as pq
 
-__all__ = ["Spool", "allow", "batch_rows", "give_back", "held_bytes",
-           "stored_sizes", "text_as_dictionary"]  # fmt: skip
+__all__ = ["INDEX", "LONG", "READ_BYTES", "Spool", "allow", "batch_rows", "give_back",
+           "held_bytes", "parquet_batches", "stored_sizes", "text_as_dictionary"]  # fmt: skip
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES, _LEAST_GROUP = 1 << 26, 1 << 20
@@ -217,6 +218,67 @@ def stored_sizes(metadata: pq.FileMetaData) -> dict[str, int]:
     groups = map(metadata.row_group, range(min(1, metadata.num_row_groups)))
     parts = [group.column(at) for group in groups for at in range(group.num_columns)]
     return {part.path_in_schema: part.total_compressed_size for part in parts}
+
+
+def parquet_batches(
+    path: str | Path, columns: Sequence[str], text: Sequence[str], rows: int,
+    memory: int | None, metadata: pq.FileMetaData | None = None,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Rows of a Parquet file; texts as dictionaries, unless they are long and differ.
+
+    Parameters
+    ----------
+    columns, text
+        Columns to read, and those of texts.
+    rows
+        Of a batch, at most.
+    memory
+        Limit of all work, if there is one.
+    metadata
+        Of the file, where it is known.
+    """
+    import pyarrow.parquet as pq
+
+    shown = [name for name in text if name in columns]
+    long = _long_texts(metadata or pq.read_metadata(path), shown, memory)
+    few = max(1, min(rows, int(LONG // max(sum(long.values()), 1))))
+    with pq.ParquetFile(
+        path,
+        read_dictionary=[name for name in shown if name not in long],
+        pre_buffer=False,
+        buffer_size=0 if memory is None else READ_BYTES,
+    ) as file:
+        several = usable_threads(None) > 1
+        yield from file.iter_batches(few, columns=list(columns), use_threads=several)
+
+
+LONG, INDEX, READ_BYTES = 1 << 24, 6, 1 << 16
+"""Bytes of text in a group of rows or in a batch, what a row of a dictionary takes at most, and
+bytes that are read at a time where memory is limited."""
+
+
+def _long_texts(
+    metadata: pq.FileMetaData, text: Sequence[str], memory: int | None
+) -> dict[str, float]:
+    """Columns that hold much text cell by cell, and how long cells are.
+
+    As dictionaries, Arrow would hold all texts of a group of rows, and give them with every batch;
+    and so much is kept of many small groups that a limit counts what all hold together.
+    """
+    largest, together, long = dict.fromkeys(text, 0), dict.fromkeys(text, 0), dict[str, float]()
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for part in map(group.column, range(group.num_columns)):
+            name, size, rows = part.path_in_schema, part.total_uncompressed_size, group.num_rows
+            if name not in largest:
+                continue
+            start = part.dictionary_page_offset if part.has_dictionary_page else None
+            cells = part.total_compressed_size
+            cells -= 0 if start is None else part.data_page_offset - start
+            if cells > INDEX * max(rows, 1):
+                largest[name], together[name] = max(largest[name], size), together[name] + size
+                long[name] = max(long.get(name, 0), size / max(rows, 1))
+    much, least = (largest, LONG) if memory is None else (together, memory // 256)
+    return {name: length for name, length in long.items() if much[name] >= least}
 
 
 def batch_rows(rows: int, columns: int, size: int = _ROW_GROUP_BYTES) -> int:

@@ -38,6 +38,7 @@ from sfumato.engines.spool import (
     allow,
     batch_rows,
     held_bytes,
+    parquet_batches,
     stored_sizes,
     text_as_dictionary,
 )
@@ -477,13 +478,9 @@ class WrittenFile:
         return batch.cast(self.arrow_schema)
 
     def _parquet(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
-
-        text, several = text_as_dictionary(self.arrow_schema), usable_threads(None) > 1
-        rows = batch_rows(rows, len(names))
-        with pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=False) as file:
-            for batch in file.iter_batches(rows, columns=names, use_threads=several):
-                yield batch.select(names)
+        text, rows = text_as_dictionary(self.arrow_schema), batch_rows(rows, len(names))
+        for batch in parquet_batches(self.path, names, text, rows, self.memory):
+            yield batch.select(names)
 
     def _arrow(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         wanted = [self.arrow_schema.get_field_index(name) for name in names]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from itertools import groupby, islice
@@ -21,14 +21,24 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.budget import parse_size, usable_threads
-from sfumato.engines.private_folder import PrivateFolder
+from sfumato.budget import parse_size
 from sfumato.engines.protocol import BATCH_ROWS, column_of
-from sfumato.engines.spool import Spool, allow, batch_rows, stored_sizes, text_as_dictionary
+from sfumato.engines.spool import (
+    INDEX,
+    LONG,
+    READ_BYTES,
+    Spool,
+    allow,
+    batch_rows,
+    parquet_batches,
+    stored_sizes,
+    text_as_dictionary,
+)
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.tables.source import (
     TEXT_VALUE,
     BaseSource,
+    StreamSource,
     chosen,
     columns_of,
     failures_in_our_words,
@@ -48,11 +58,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrowFile",
     "ArrowSource",
-    "CopySource",
     "DatasetSource",
     "FrameSource",
     "ParquetSource",
     "arrow_ready",
+    "from_lazy",
     "from_pandas",
     "from_polars",
     "text_bytes",
@@ -204,6 +214,37 @@ def arrow_ready(frame: Any) -> Any:
 
     wide = [getattr(pl, name) for name in ("Int128", "UInt128") if hasattr(pl, name)]
     return frame.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else frame
+
+
+def from_lazy(
+    frame: Any,
+    name: str,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> StreamSource:
+    """The rows of a lazy polars frame, computed once and taken some at a time."""
+    import polars as pl
+
+    with failures_in_our_words(name):
+        ready = arrow_ready(frame)
+        types = ready.collect_schema()
+    names = chosen(list(types), columns, exclude, name)
+    ready = ready.select(names)
+
+    def read() -> Iterator[pa.RecordBatch]:
+        if hasattr(ready, "collect_batches"):
+            frames = ready.collect_batches(chunk_size=_FEW_ROWS, maintain_order=True)
+        else:  # an older polars holds the whole answer
+            frames = ready.collect().iter_slices(_FEW_ROWS)
+        for some in frames:
+            yield from from_polars(some, name).combine_chunks().to_batches()
+
+    empty = pl.DataFrame(schema={column: types[column] for column in names})
+    return StreamSource(from_polars(empty, name).schema, read, name)
+
+
+_FEW_ROWS = 1 << 12
+"""Rows that polars gives at a time, of which even long texts take little."""
 
 
 class FrameSource(BaseSource):
@@ -417,31 +458,20 @@ class ParquetSource(BaseSource):
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows, file by file; text comes dictionary-encoded, unless it is long and differs."""
-        import pyarrow.parquet as pq
-
-        several = usable_threads(None) > 1
         names = self._names if columns is None else list(columns)
         if self.memory is not None:
-            sizes = self._column_bytes(_BUFFER)
+            sizes = self._column_bytes(READ_BYTES)
             if len(names) > 1 and sum(sizes[name] for name in names) > self.memory // 4:
                 yield from self.copy().batches(names, rows)
                 return
-            rows = batch_rows(rows, len(names), _LONG)
+            rows = batch_rows(rows, len(names), LONG)
         stored = [name for name in names if name not in self._folders]
         text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
-            long = _long_texts(self._metadata[index], text, self.memory)
-            few = max(1, min(rows, int(_LONG // max(sum(long.values()), 1))))
-            short = [name for name in text if name not in long]
+            metadata = self._metadata[index]
             try:
-                with pq.ParquetFile(
-                    path,
-                    read_dictionary=short,
-                    pre_buffer=False,
-                    buffer_size=0 if self.memory is None else _BUFFER,
-                ) as file:
-                    for batch in file.iter_batches(few, columns=stored, use_threads=several):
-                        yield self._arranged(batch, names, index)
+                for batch in parquet_batches(path, stored, text, rows, self.memory, metadata):
+                    yield self._arranged(batch, names, index)
             except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
                 raise _too_large(self.name) from error
             except (pa.ArrowException, OSError) as error:
@@ -480,7 +510,7 @@ class ParquetSource(BaseSource):
 
     def to_copy(self) -> Iterator[pa.RecordBatch]:
         """The rows; of wide tables, some columns after the others are laid aside before."""
-        sizes = self._column_bytes(_BUFFER)
+        sizes = self._column_bytes(READ_BYTES)
         most = math.inf if self.memory is None else self.memory // 4
         slices: list[list[str]] = [[]]
         held = 0
@@ -548,39 +578,6 @@ class ParquetSource(BaseSource):
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-FEW_ROWS = 1 << 12
-"""Rows of a group of which even long texts take little."""
-
-
-class CopySource(ParquetSource):
-    """Rows that their library writes to a temporary Parquet file by itself, out of core."""
-
-    def __init__(
-        self,
-        write: Callable[[Path], None],
-        name: str,
-        columns: Sequence[str] | None = None,
-        exclude: Sequence[str] | None = None,
-    ) -> None:
-        self._folder = PrivateFolder()
-        path = self._folder.path / "rows.parquet"
-        try:
-            with failures_in_our_words(name):
-                write(path)
-            super().__init__([path], name, columns, exclude)
-        except BaseException:
-            self._folder.close()
-            raise
-
-    def fingerprint(self) -> str:
-        """Fingerprint of the rows: the copy is nobody's file."""
-        return rows_fingerprint(self.schema(), self.batches())
-
-    def close(self) -> None:
-        """Remove the copy."""
-        self._folder.close()
-
-
 def _metadata(path: Path, name: str) -> pq.FileMetaData:
     import pyarrow.parquet as pq
 
@@ -590,36 +587,8 @@ def _metadata(path: Path, name: str) -> pq.FileMetaData:
         raise _damaged(path, name) from error
 
 
-_LONG, _INDEX = 1 << 24, 6
-"""Bytes of text in a group of rows or in a batch, and what a row of a dictionary takes at most."""
-
-
-def _long_texts(
-    metadata: pq.FileMetaData, text: Sequence[str], memory: int | None
-) -> dict[str, float]:
-    """Columns that hold much text cell by cell, and how long cells are.
-
-    As dictionaries, Arrow would hold all texts of a group of rows, and give them with every batch;
-    and so much is kept of many small groups that a limit counts what all hold together.
-    """
-    largest, together, long = dict.fromkeys(text, 0), dict.fromkeys(text, 0), dict[str, float]()
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for part in map(group.column, range(group.num_columns)):
-            name, size, rows = part.path_in_schema, part.total_uncompressed_size, group.num_rows
-            if name not in largest:
-                continue
-            start = part.dictionary_page_offset if part.has_dictionary_page else None
-            cells = part.total_compressed_size
-            cells -= 0 if start is None else part.data_page_offset - start
-            if cells > _INDEX * max(rows, 1):
-                largest[name], together[name] = max(largest[name], size), together[name] + size
-                long[name] = max(long.get(name, 0), size / max(rows, 1))
-    much, least = (largest, _LONG) if memory is None else (together, memory // 256)
-    return {name: length for name, length in long.items() if much[name] >= least}
-
-
-_BUFFER, _PAGE, _UNPACKED, _FEWEST = 1 << 16, 1 << 20, 3, 1024
-"""Bytes read and bytes unpacked at a time, how many times the latter are held, and few rows."""
+_PAGE, _UNPACKED, _FEWEST = 1 << 20, 3, 1024
+"""Bytes unpacked at a time, how many times they are held, and few rows."""
 
 
 def _in_step(
@@ -640,7 +609,7 @@ def _in_step(
 
 def _differ(part: pq.ColumnChunkMetaData) -> bool:
     """Whether texts are stored one by one, because most of them differ."""
-    return bool(part.total_uncompressed_size > _INDEX * part.num_values)
+    return bool(part.total_uncompressed_size > INDEX * part.num_values)
 
 
 _LARGEST_CELL = 16 << 20

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import pyarrow as pa
@@ -448,12 +447,9 @@ def _polars(source: Any, opening: Opening) -> Table | None:
         rows = from_polars(source, name, opening.columns, opening.exclude)
         return opening.embedded(ArrowSource(rows, name))
     if _is(source, "polars", "LazyFrame"):
-        from sfumato.tables.columnar import FEW_ROWS, CopySource, arrow_ready
+        from sfumato.tables.columnar import from_lazy
 
-        # polars holds a group of rows until it is written, a quarter of a million unless told
-        group = None if opening.memory is None else FEW_ROWS
-        write = partial(arrow_ready(source).sink_parquet, row_group_size=group)
-        return opening.embedded(CopySource(write, name, opening.columns, opening.exclude))
+        return opening.embedded(from_lazy(source, name, opening.columns, opening.exclude))
     return None
 
 
