@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from itertools import groupby, islice
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import parse_size
+from sfumato.engines.private_folder import PrivateFolder
 from sfumato.engines.protocol import BATCH_ROWS, column_of
 from sfumato.engines.spool import (
     INDEX,
@@ -38,7 +39,6 @@ from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.tables.source import (
     TEXT_VALUE,
     BaseSource,
-    StreamSource,
     chosen,
     columns_of,
     failures_in_our_words,
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrowFile",
     "ArrowSource",
+    "CopySource",
     "DatasetSource",
     "FrameSource",
     "ParquetSource",
     "arrow_ready",
-    "from_lazy",
     "from_pandas",
     "from_polars",
     "text_bytes",
@@ -214,37 +214,6 @@ def arrow_ready(frame: Any) -> Any:
 
     wide = [getattr(pl, name) for name in ("Int128", "UInt128") if hasattr(pl, name)]
     return frame.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else frame
-
-
-def from_lazy(
-    frame: Any,
-    name: str,
-    columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-) -> StreamSource:
-    """The rows of a lazy polars frame, computed once and taken some at a time."""
-    import polars as pl
-
-    with failures_in_our_words(name):
-        ready = arrow_ready(frame)
-        types = ready.collect_schema()
-    names = chosen(list(types), columns, exclude, name)
-    ready = ready.select(names)
-
-    def read() -> Iterator[pa.RecordBatch]:
-        if hasattr(ready, "collect_batches"):
-            frames = ready.collect_batches(chunk_size=_FEW_ROWS, maintain_order=True)
-        else:  # an older polars holds the whole answer
-            frames = ready.collect().iter_slices(_FEW_ROWS)
-        for some in frames:
-            yield from from_polars(some, name).combine_chunks().to_batches()
-
-    empty = pl.DataFrame(schema={column: types[column] for column in names})
-    return StreamSource(from_polars(empty, name).schema, read, name)
-
-
-_FEW_ROWS = 1 << 12
-"""Rows that polars gives at a time, of which even long texts take little."""
 
 
 class FrameSource(BaseSource):
@@ -576,6 +545,35 @@ class ParquetSource(BaseSource):
             held = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
             arrays.append(array if held == wanted else array.cast(wanted))
         return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+class CopySource(ParquetSource):
+    """Rows that their library writes to a temporary Parquet file by itself."""
+
+    def __init__(
+        self,
+        write: Callable[[Path], None],
+        name: str,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        self._folder = PrivateFolder()
+        path = self._folder.path / "rows.parquet"
+        try:
+            with failures_in_our_words(name):
+                write(path)
+            super().__init__([path], name, columns, exclude)
+        except BaseException:
+            self._folder.close()
+            raise
+
+    def fingerprint(self) -> str:
+        """Fingerprint of the rows: the copy is nobody's file."""
+        return rows_fingerprint(self.schema(), self.batches())
+
+    def close(self) -> None:
+        """Remove the copy."""
+        self._folder.close()
 
 
 def _metadata(path: Path, name: str) -> pq.FileMetaData:

@@ -447,9 +447,17 @@ def _polars(source: Any, opening: Opening) -> Table | None:
         rows = from_polars(source, name, opening.columns, opening.exclude)
         return opening.embedded(ArrowSource(rows, name))
     if _is(source, "polars", "LazyFrame"):
-        from sfumato.tables.columnar import from_lazy
+        from sfumato.tables.columnar import CopySource, arrow_ready
 
-        return opening.embedded(from_lazy(source, name, opening.columns, opening.exclude))
+        if opening.memory is not None:
+            raise SourceError(
+                "what polars takes to compute a lazy frame is bounded by no memory limit",
+                where=name,
+                remedy='Write it to a file first, e.g. frame.sink_parquet("people.parquet", '
+                "row_group_size=16_384), and give that, or give no limit.",
+            )
+        write = arrow_ready(source).sink_parquet
+        return opening.embedded(CopySource(write, name, opening.columns, opening.exclude))
     return None
 
 
