@@ -183,12 +183,16 @@ def test_when_time_is_over_the_best_set_that_is_known_is_told(
     ],
     indirect=True,
 )
-def test_a_cell_that_could_not_be_sent_is_refused_early(kind: str, opened: Opener) -> None:
+@pytest.mark.parametrize(("type_", "size"), [(pa.string(), 17), (pa.binary(), 9)])
+def test_a_cell_that_could_not_be_sent_is_refused_early(
+    kind: str, opened: Opener, type_: pa.DataType, size: int
+) -> None:
     """Class sizes travel all the same."""
-    notes = [*(f"note {at % 20}" for at in range(2_000)), "x" * (17 << 20)]
-    there = Table(opened(pa.table({"age": np.arange(2_001) % 5, "note": notes})))
+    notes = [*(f"note {at % 20}" for at in range(2_000)), "x" * (size << 20)]
+    cells = pa.array(notes).cast(type_)
+    there = Table(opened(pa.table({"age": np.arange(2_001) % 5, "note": cells})))
     budget = Budget(memory=256 << 20)
-    told = "a cell of `note` is 17 MiB long, which takes more than the 256 MiB allowed"
+    told = f"a cell of `note` is {size} MiB long, which takes more than the 256 MiB allowed"
     asks: list[Callable[..., Any]] = [sf.scan, sf.minimum_key, sf.minimal_keys, sf.uniques]
     for ask in asks:
         with pytest.raises(EngineMemoryError, match=told) as caught:

@@ -351,6 +351,19 @@ def test_nor_where_few_long_texts_are_many_cells(tmp_path: Path, ending: str) ->
     assert grown <= TOLERATED * 256
 
 
+@pytest.mark.parametrize("memory", [None, 256 << 20])
+def test_texts_of_a_release_that_differ_come_cell_by_cell_within_a_limit(
+    tmp_path: Path, memory: int | None
+) -> None:
+    path = letters(tmp_path / "letters.parquet", 60_000, 1, 40)
+    pq.write_table(pq.read_table(path), path, row_group_size=4_096, use_dictionary=False)
+    schema = pq.read_schema(path)
+    written = WrittenFile(path, format_of("a.parquet", None), schema, "a.parquet")
+    written.memory = memory
+    kinds = {pa.types.is_dictionary(b.column("text0").type) for b in written.batches(["text0"])}
+    assert kinds == {memory is None}
+
+
 def test_long_texts_in_one_group_of_rows_are_not_collected(tmp_path: Path) -> None:
     path = letters(tmp_path / "letters.parquet", 40_000, 1, 1_000)
     rows = pq.read_table(path)
@@ -1387,8 +1400,11 @@ def test_cuts_list_fewer_values_where_these_would_not_fit(tmp_path: Path) -> Non
     assert sf.table(rows, engine="duckdb").engine.connection.most_cuts() is None  # type: ignore[attr-defined]
 
 
-def test_a_cell_that_could_not_be_moved_is_refused_before_rows_come(tmp_path: Path) -> None:
-    cells = pa.array([*(f"note {at}" for at in range(2_000)), "x" * (9 << 20)])
+@pytest.mark.parametrize("type_", [pa.string(), pa.binary()])
+def test_a_cell_that_could_not_be_moved_is_refused_before_rows_come(
+    tmp_path: Path, type_: pa.DataType
+) -> None:
+    cells = pa.array([*(f"note {at}" for at in range(2_000)), "x" * (9 << 20)]).cast(type_)
     rows = pa.table({"age": np.arange(2_001) % 50, "note": cells})
     pq.write_table(rows, tmp_path / "people.parquet")
     told = "a cell of `note` is 9 MiB long, which takes more than the 256 MiB allowed"

@@ -124,7 +124,7 @@ REUSED = """
 import ctypes, resource, sys, threading
 from sfumato.budget import reuse_memory, share_memory
 
-if sys.argv[1] == "reuse":
+if sys.argv[1] != "plain":
     share_memory()
 import numpy as np
 import pyarrow as pa
@@ -162,3 +162,4 @@ def test_memory_that_was_freed_is_used_again_by_all_threads():
     assert 4 * faults < usual
     assert (pool, places) == ("system", 1)
     assert several > 1
+    assert told("share")[1:] == (pool, places)  # where memory is limited, and nothing kept

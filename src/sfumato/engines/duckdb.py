@@ -18,6 +18,7 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 import pyarrow.types as t
+from sqlglot import exp
 
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
@@ -27,6 +28,7 @@ from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
     Column,
+    Kind,
     Source,
     as_declared,
     column_of,
@@ -79,8 +81,9 @@ class _Dialect(sql.Dialect):
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         return sql.call("HASH", *keys)
 
-    def length(self, cell: sql.Node) -> sql.Node:
-        return sql.call("STRLEN", cell)
+    def length(self, cell: sql.Node, kind: Kind) -> sql.Node:
+        text = exp.cast(cell, "text")
+        return sql.call("STRLEN", text) if kind == "text" else super().length(cell, kind)
 
 
 _DIALECT = _Dialect("duckdb")

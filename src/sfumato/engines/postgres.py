@@ -148,9 +148,6 @@ class _Dialect(sql.Dialect):
         """Only ``=`` can be hash-joined, so null is told apart by a condition of its own."""
         return sql.filled(_SAME, ONE=left, OTHER=right, FILLER=sql.filled(_FILLERS[kind]))
 
-    def length(self, cell: sql.Node) -> sql.Node:
-        return sql.call("OCTET_LENGTH", cell)
-
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         hashed = _mixed(_of_record(keys, 0), 0)
         return exp.BitwiseAnd(this=hashed, expression=exp.convert((1 << 63) - 1))

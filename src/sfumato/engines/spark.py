@@ -58,9 +58,6 @@ class _Dialect(sql.Dialect):
     def random(self, seed: int) -> sql.Node:
         return sql.call("RAND", seed)
 
-    def length(self, cell: sql.Node) -> sql.Node:
-        return sql.call("OCTET_LENGTH", cell)
-
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         hashed = sql.call("XXHASH64", *keys)
         return exp.BitwiseAnd(this=hashed, expression=exp.convert((1 << 63) - 1))

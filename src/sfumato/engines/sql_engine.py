@@ -206,15 +206,14 @@ class SQLEngine:
         return nulls
 
     def text_bytes(self, columns: Sequence[str]) -> dict[str, float]:
-        """How long a cell of each column of text or decimals among some is on average."""
+        """How long a cell of each column of text, bytes or decimals among some is on average."""
         kinds = {column.name: column.kind for column in self.schema()}
         decimals = {name: _DECIMAL for name in columns if kinds[name] == "decimal"}
-        texts = [name for name in columns if kinds[name] == "text"]
+        texts = [name for name in columns if kinds[name] in ("text", "binary")]
         asked = [name for name in texts if name not in self._lengths]
         if asked:
             rows = self.connection.rows()
-            cells = (exp.cast(rows.cell(name), "text") for name in asked)
-            lengths = [rows.dialect.length(cell) for cell in cells]
+            lengths = [rows.dialect.length(rows.cell(name), kinds[name]) for name in asked]
             sums = [of(this=one.copy()) for of in (exp.Sum, exp.Max) for one in lengths]
             told = [sql.named(exp.cast(s, "bigint"), f"n{at}") for at, s in enumerate(sums)]
             (found,) = self._figures(self._select("SELECT SUMS FROM ORIGIN", SUMS=told))
@@ -226,15 +225,16 @@ class SQLEngine:
     def check_cells(self, columns: Sequence[str], memory: int | None) -> None:
         """Refuse a cell that could not be moved within the memory: it is held several times.
 
-        Files know their limit. Lines of text files are refused as they are read.
+        Files know their limit. Lines of text files are refused as they are read. Bytes of a
+        database count twice: they come, or are counted, as hexadecimal digits.
         """
         memory = memory if self.source is None else self.source.memory
         if memory is None or isinstance(self.source, KeepsText):
             return
         self.text_bytes(columns)
-        most = memory // (_LONGEST_SENT if self.source is None else _LONGEST)
+        sent = {c.name for c in self.schema() if self.source is None and c.kind == "text"}
         for name in (name for name in columns if name in self._longest):
-            if self._longest[name] > most:
+            if self._longest[name] > memory // (_LONGEST_SENT if name in sent else _LONGEST):
                 raise EngineMemoryError(
                     f"a cell of `{name}` is {self._longest[name] >> 20:,} MiB long, which takes "
                     f"more than the {memory >> 20:,} MiB allowed on its way",
@@ -256,7 +256,7 @@ class SQLEngine:
                 continue
             asked = sql.select(
                 "SELECT CAST(SUM(LETTERS) AS BIGINT) AS letters, COUNT(*) AS number FROM KEYS AS d",
-                LETTERS=rows.dialect.length(exp.cast(sql.field("c0"), "text")),
+                LETTERS=rows.dialect.length(sql.field("c0"), rows.kind(name)),
                 KEYS=sql.select("SELECT DISTINCT KEY AS c0 FROM ORIGIN", rows, KEY=rows.key(name)),
             )
             try:

@@ -85,9 +85,9 @@ class Dialect:
         """A number that equal keys share, not negative; None if there is none."""
         return None
 
-    def length(self, cell: Node) -> Node:
-        """How many bytes a text has, or characters where bytes are not told."""
-        return exp.Length(this=cell)
+    def length(self, cell: Node, kind: Kind) -> Node:
+        """How many bytes a text or a binary cell has."""
+        return call("OCTET_LENGTH", exp.cast(cell, "text") if kind == "text" else cell)
 
     def once(self, statement: exp.Select) -> exp.Select:
         """A statement whose cells are computed once, however often another one names them."""
