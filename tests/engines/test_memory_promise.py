@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import column_of
 from sfumato.engines.recoding import InOrder, Recoding
+from sfumato.engines.spool import Spool
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.staging import WrittenFile, stage_batches
 from sfumato.engines.writing import Writer, format_of, marked_as_labels
@@ -697,6 +699,43 @@ def test_wide_tables_are_copied_some_columns_after_the_others(tmp_path: Path) ->
     plenty: Any = sf.table(tmp_path / "wide.parquet", budget=sf.Budget(memory=1 << 30))
     assert next(iter(plenty.batches())).num_rows == 5_000
     assert plenty.engine.source._copied is None
+
+
+def categories(path: Path, rows: int, columns: int, many: int) -> pa.Table:
+    """A table of columns that have few values for their rows, but long ones and many."""
+    random, values = np.random.default_rng(6), pa.array([f"{at:066}" for at in range(many)])
+    table = {
+        f"k{at}": pa.DictionaryArray.from_arrays(
+            pa.array(random.integers(0, many, rows), pa.int32()), values
+        )
+        for at in range(columns)
+    }
+    pq.write_table(pa.table(table), path, row_group_size=100_000)
+    return pa.table(table)
+
+
+def test_large_dictionaries_count_and_are_copied_without_values_that_no_row_has(
+    tmp_path: Path,
+) -> None:
+    """A group of a few thousand rows would hold all of them once more."""
+    rows = categories(tmp_path / "people.parquet", 20_000, 4, 20_000)
+    limit = sf.Budget(memory=32 << 20)
+    with sf.table(tmp_path / "people.parquet", engine="duckdb", budget=limit) as opened:
+        source: Any = opened.engine.source  # type: ignore[attr-defined]
+        assert min(source._column_bytes().values()) > 4 * 66 * 12_000
+    (few,) = rows.slice(0, 2_000).to_batches()
+    with closing(Spool.of(rows.schema, [few])) as spool:
+        (held,) = spool.batches()
+    assert held.nbytes < few.nbytes / 4
+    assert held.to_pylist() == few.to_pylist()
+
+
+@pytest.mark.slow
+def test_nor_with_columns_of_many_long_values(tmp_path: Path) -> None:
+    categories(tmp_path / "people.parquet", 300_000, 30, 20_000)
+    code, grown, told = growth(tmp_path, VERBS["scan"], 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
 
 
 def test_rows_of_too_many_columns_are_refused_before_work_starts(tmp_path: Path) -> None:

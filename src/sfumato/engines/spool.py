@@ -92,6 +92,7 @@ class Spool:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add rows at the end."""
+        batch = _compact(batch)
         size = batch.nbytes  # of wide tables it takes a while to add up
         self._held.append(batch)
         self._bytes += size
@@ -198,6 +199,18 @@ def text_as_dictionary(schema: pa.Schema) -> list[str]:
         if t.is_string(field.type) or t.is_large_string(field.type)
         or (t.is_dictionary(field.type) and t.is_string(field.type.value_type))
     ]  # fmt: skip
+
+
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows without values that none of them has: each group would hold all of them."""
+    columns = [
+        one.dictionary_decode().dictionary_encode()
+        if t.is_dictionary(one.type) and len(one.dictionary) > max(len(one), _FEW_ROWS)
+        else one
+        for one in batch.columns
+    ]
+    names = batch.schema.names
+    return pa.RecordBatch.from_arrays(columns, names=names).cast(batch.schema)
 
 
 def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> pa.RecordBatch:

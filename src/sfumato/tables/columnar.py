@@ -516,7 +516,7 @@ class ParquetSource(BaseSource):
         """What reading a group of rows takes for each column: what is stored and what is unpacked.
 
         What is stored comes in pieces as large as the buffer. Values of a page are unpacked at a
-        time, and held several times over.
+        time, and held several times over; those of a dictionary all of the time.
         """
         if buffer in self._sizes:
             return self._sizes[buffer]
@@ -527,6 +527,7 @@ class ParquetSource(BaseSource):
                     name, stored = part.path_in_schema, min(part.total_compressed_size, buffer)
                     if name in sizes:
                         size = int(stored) + _UNPACKED * min(part.total_uncompressed_size, _PAGE)
+                        size += _NUMBERED * _dictionary_bytes(part)
                         sizes[name] = max(sizes[name], size)
         return sizes
 
@@ -585,8 +586,17 @@ def _metadata(path: Path, name: str) -> pq.FileMetaData:
         raise _damaged(path, name) from error
 
 
-_PAGE, _UNPACKED, _FEWEST = 1 << 20, 3, 1024
-"""Bytes unpacked at a time, how many times they are held, and few rows."""
+_PAGE, _UNPACKED, _NUMBERED, _FEWEST = 1 << 20, 3, 4, 1024
+"""Bytes unpacked at a time, how often they and those of dictionaries are held, and few rows."""
+
+
+def _dictionary_bytes(part: pq.ColumnChunkMetaData) -> int:
+    """About how long the dictionary of a column is where it is more than a page, else nothing."""
+    if not part.has_dictionary_page or part.dictionary_page_offset is None:
+        return 0
+    share = (part.data_page_offset - part.dictionary_page_offset) / part.total_compressed_size
+    size = int(share * part.total_uncompressed_size)
+    return size if size > _PAGE // 2 else 0
 
 
 def _in_step(
