@@ -591,10 +591,11 @@ _PAGE, _UNPACKED, _NUMBERED, _FEWEST = 1 << 20, 3, 4, 1024
 
 
 def _dictionary_bytes(part: pq.ColumnChunkMetaData) -> int:
-    """About how long the dictionary of a column is where it is more than a page, else nothing."""
-    if not part.has_dictionary_page or part.dictionary_page_offset is None:
+    """About how long the dictionary of a column of texts is, where that is much."""
+    start = part.dictionary_page_offset if part.has_dictionary_page else None
+    if start is None or part.physical_type != "BYTE_ARRAY":  # of others, no values are collected
         return 0
-    share = (part.data_page_offset - part.dictionary_page_offset) / part.total_compressed_size
+    share = (part.data_page_offset - start) / max(part.total_compressed_size, 1)
     size = int(share * part.total_uncompressed_size)
     return size if size > _PAGE // 2 else 0
 
