@@ -1,6 +1,7 @@
 """Smallest keys and quasi-identifiers: the papers' examples, brute force, guarantees."""
 
-from __future__ import annotations
+from __future__ import itertools
+import annotations
 
 import math
 import signal
@@ -489,6 +490,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
         limits.append(seconds)
         over.wait(60)
 
+    monkeypatch.setattr(hitting_sets, "_STEPS", 0)
     monkeypatch.setattr(hitting_sets, "_solved", solved)
     monkeypatch.setattr(hitting_sets, "_GRACE", 0.0)
     yield limits
@@ -526,6 +528,29 @@ def test_signals_are_heard_while_a_solver_works(endless: list[float]) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+def test_few_columns_are_looked_through_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all sets that cost as little are told, whatever columns cost."""
+    monkeypatch.setattr(hitting_sets, "_solved", lambda *_: 1 // 0)
+    random = np.random.default_rng(3)
+    for whole in (True, False) * 30:
+        width = int(random.integers(2, 8))
+        family = hitting_sets.SetFamily(width)
+        family.add(random.random((12, width)) < random.uniform(0.2, 0.7))
+        costs = np.ones(width) if whole else random.integers(1, 4, width).astype(float)
+        hits = {
+            columns: costs[list(columns)].sum()
+            for size in range(width + 1)
+            for columns in itertools.combinations(range(width), size)
+            if family.hit_by(columns)
+        }
+        found = hitting_sets.minimum_hitting_set(family, costs.tolist())
+        cheapest = {columns for columns, cost in hits.items() if cost == min(hits.values())}
+        assert (found.cost, found.optimal) == (min(hits.values()), True)
+        told = {found.columns, *found.others}
+        assert told == cheapest or len(told) == 1  # the greedy one, which nothing undercuts
+        assert told <= cheapest
+
+
 def test_a_solver_out_of_time_gets_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     solving, limits = hitting_sets._solved, []
 
@@ -536,6 +561,7 @@ def test_a_solver_out_of_time_gets_twice_as_much(monkeypatch: pytest.MonkeyPatch
             solved.status, solved.x, solved.mip_dual_bound = 1, None, 0.5
         return solved
 
+    monkeypatch.setattr(hitting_sets, "_STEPS", 0)
     monkeypatch.setattr(hitting_sets, "_solved", late)
     found = hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])
     assert (found.columns, found.lower_bound, found.optimal) == ((1,), 1.0, True)

@@ -81,6 +81,10 @@ class _Dialect(sql.Dialect):
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         return sql.call("HASH", *keys)
 
+    def key_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
+        signless = exp.BitwiseRightShift(this=self.class_hash(keys), expression=exp.convert(1))
+        return exp.cast(signless, "bigint")
+
     def length(self, cell: sql.Node, kind: Kind) -> sql.Node:
         text = exp.cast(cell, "text")
         return sql.call("STRLEN", text) if kind == "text" else super().length(cell, kind)

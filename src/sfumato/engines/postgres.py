@@ -152,6 +152,9 @@ class _Dialect(sql.Dialect):
         hashed = _mixed(_of_record(keys, 0), 0)
         return exp.BitwiseAnd(this=hashed, expression=exp.convert((1 << 63) - 1))
 
+    def key_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
+        return _of_record(keys, 0)
+
     def once(self, statement: exp.Select) -> exp.Select:
         # Otherwise the subquery is dissolved, and its cells are written out wherever they are used.
         return statement.offset(0)

@@ -125,6 +125,7 @@ class SQLEngine:
         self._row_count: int | None = None
         self._sizes: dict[frozenset[str], ClassSizes] = {}
         self._identity: str | None = None
+        self.lengths_asked = 0
         self._lengths: dict[str, float] = {}
         self._longest: dict[str, int] = {}
         self._long_values: dict[str, float] = {}
@@ -217,6 +218,7 @@ class SQLEngine:
             sums = [of(this=one.copy()) for of in (exp.Sum, exp.Max) for one in lengths]
             told = [sql.named(exp.cast(s, "bigint"), f"n{at}") for at, s in enumerate(sums)]
             (found,) = self._figures(self._select("SELECT SUMS FROM ORIGIN", SUMS=told))
+            self.lengths_asked += 1
             number, many = max(self.row_count(), 1), len(asked)
             self._lengths |= {n: size / number for n, size in zip(asked, found[:many], strict=True)}
             self._longest |= dict(zip(asked, found[many:], strict=True))
@@ -499,6 +501,36 @@ class SQLEngine:
         for nth, *differ in zip(*(column.to_pylist() for column in found.columns), strict=True):
             answers[nth].append(differ)
         return answers
+
+    def shared_hashes(
+        self,
+        sets: Sequence[Sequence[str]],
+        limit: int,
+        parts: int = 1,
+        budget: Budget | None = None,
+    ) -> list[list[int]]:
+        """For each column set hashes of its cells that several rows share, the rarest first.
+
+        Fewer than `limit` are all, unless only one of some `parts` of the hashes was looked at.
+        """
+        statement = sql.shared_hashes(self.connection.rows(), sets, limit, parts)
+        answers: list[list[int]] = [[] for _ in sets]
+        for nth, hashed in self._figures(statement, budget, "looking for equal rows"):
+            answers[nth].append(hashed)
+        return answers
+
+    def rows_of_hashes(
+        self,
+        sets: Sequence[Sequence[str]],
+        hashes: Sequence[Sequence[int]],
+        columns: Sequence[str],
+        limit: int,
+        budget: Budget | None = None,
+    ) -> Codes:
+        """Rows whose cells have one of some hashes, by any of some column sets."""
+        rows, declared = self.connection.rows(), columns_named(self.schema(), columns)
+        statement = sql.rows_of_hashes(rows, sets, hashes, columns, limit)
+        return codes_of_table(self._ask(statement, declared, budget, "looking for equal rows"))
 
     def part_counts(
         self,

@@ -37,8 +37,8 @@ __all__ = [
     "all_rows", "beside", "bucket", "by_class", "call", "class_sizes", "classes_in_parts", "close",
     "collisions", "count_rows", "entries", "field", "filled", "holders", "in_parts", "matched",
     "named", "nothing_of", "pairing", "parsed_name", "parsed_query", "part_counts", "part_of",
-    "person_sizes", "quoted", "recoded", "row_number", "select", "sorted_by_part", "table", "text",
-    "values_together",
+    "person_sizes", "quoted", "recoded", "row_number", "rows_of_hashes", "select",
+    "shared_hashes", "sorted_by_part", "table", "text", "values_together",
 ]  # fmt: skip
 
 Node = exp.Expr
@@ -84,6 +84,11 @@ class Dialect:
     def class_hash(self, keys: Sequence[Node]) -> Node | None:
         """A number that equal keys share, not negative; None if there is none."""
         return None
+
+    def key_hash(self, keys: Sequence[Node]) -> Node | None:
+        """A number of 64 bits that equal keys share, and others hardly ever; None if there is none.
+        """
+        return self.class_hash(keys)
 
     def length(self, cell: Node, kind: Kind) -> Node:
         """How many bytes a text or a binary cell has."""
@@ -664,6 +669,49 @@ def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], 
         ).limit(limit)
         asked.append(select("SELECT * FROM CLASSES", CLASSES=some.subquery(quoted(f"set{at}"))))
     return all_of(asked)
+
+
+def shared_hashes(
+    rows: Rows, sets: Sequence[Sequence[str]], limit: int, parts: int
+) -> exp.Query:
+    """For each of some column sets, hashes of keys that several rows share, the rarest first.
+
+    Where fewer than `limit` come, these are all. With more `parts`, only hashes that leave no
+    remainder are counted. None of the sets is empty.
+    """
+    asked: list[exp.Select] = []
+    for at, chosen in enumerate(sets):
+        each = select("SELECT HASHED AS h FROM ORIGIN", rows, HASHED=_key_hash(rows, chosen))
+        several = select(
+            "SELECT NTH AS nth, h, COUNT(*) AS size FROM EACH AS hashed GROUP BY h "
+            "HAVING COUNT(*) > 1 ORDER BY size",
+            NTH=exp.convert(at),
+            EACH=each,
+        ).limit(limit)
+        if parts > 1:
+            several = several.where((field("h") % parts).eq(0))
+        found = several.subquery(quoted(f"set{at}"))
+        asked.append(select("SELECT nth, h FROM FOUND", FOUND=found))
+    return all_of(asked)
+
+
+def rows_of_hashes(
+    rows: Rows,
+    sets: Sequence[Sequence[str]],
+    hashes: Sequence[Sequence[int]],
+    names: Sequence[str],
+    limit: int,
+) -> Node:
+    """Rows whose keys have one of some hashes, by any of some column sets."""
+    any_of = [_key_hash(rows, one).isin(*some) for one, some in zip(sets, hashes, strict=True)]
+    found = select("SELECT CELLS FROM ORIGIN", rows, CELLS=rows.cells(names))
+    return found.where(exp.or_(*any_of)).limit(limit)
+
+
+def _key_hash(rows: Rows, names: Sequence[str]) -> Node:
+    hashed = rows.dialect.key_hash(rows.keys(names))
+    assert hashed is not None
+    return hashed
 
 
 def _of_several_rows(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select:

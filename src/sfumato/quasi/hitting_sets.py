@@ -41,15 +41,24 @@ Sets = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 
-def differences_within(codes: Codes, columns: Sequence[int], random: np.random.Generator) -> Sets:
-    """Difference sets of rows that a column set leaves together, small ones preferred."""
+def differences_within(
+    codes: Codes,
+    columns: Sequence[int],
+    random: np.random.Generator,
+    *,
+    rows: int = WITNESS_ROWS,
+) -> Sets:
+    """Difference sets of rows that a column set leaves together, small ones preferred.
+
+    Of classes of more than a quarter of so many `rows`, some rows are looked at.
+    """
     chosen = codes.select([codes.columns[c] for c in columns])
     partition = (
         kernels.partition_of(chosen.arrays, chosen.cardinalities)
         if columns
         else kernels.whole(codes.entries)
     )
-    return differences_within_classes(codes, partition, random)
+    return differences_within_classes(codes, partition, random, rows=rows)
 
 
 def differences_within_classes(
@@ -238,6 +247,10 @@ _LOOKING = 0.1
 """Seconds between two looks at whether a search is still wanted."""
 _GRACE = 2.0
 """Seconds that it is waited for when time is over: it looks at its own limit now and then."""
+_STEPS, _MOST_FOUND = 1 << 18, 1_024
+"""Steps, and sets, after which an enumeration leaves the search to a solver of linear programs."""
+_ALIKE = 128
+"""Sets that cost as little as the cheapest, and are told besides."""
 _CELL_BYTES = 512
 """What a column of a set takes while the cheapest set that hits all is searched for."""
 
@@ -341,12 +354,13 @@ def _contain_any(sets, smaller, answer):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Hitting:
-    """A hitting set, its cost, and a cost below which there is none."""
+    """A hitting set, its cost, and a cost below which there is none; others that cost as little."""
 
     columns: tuple[int, ...]
     cost: float
     lower_bound: float
     optimal: bool
+    others: tuple[tuple[int, ...], ...] = ()
 
 
 def minimum_hitting_set(
@@ -367,6 +381,13 @@ def minimum_hitting_set(
     if not len(family):
         return Hitting((), 0.0, 0.0, True)
     price = np.asarray(costs, dtype=np.float64)
+    known = float(price[list(fallback)].sum())
+    cheaper, complete = _cheapest(family.matrix, price, known - 1e-9, _MOST_FOUND)
+    if complete:
+        chosen = cheaper[0] if cheaper else fallback
+        cost = float(price[list(chosen)].sum())
+        alike = cheaper or _cheapest(family.matrix, price, known + 1e-9, _ALIKE)[0]
+        return Hitting(chosen, cost, cost, True, tuple(one for one in alike if one != chosen))
     lower, limit, solved = 0.0, _FIRST_SECONDS, None
     while solved is None or (solved.status == _OUT_OF_TIME and not budget.spent()):
         seconds = limit if budget.seconds is None else max(0.01, budget.remaining)
@@ -381,6 +402,22 @@ def minimum_hitting_set(
     chosen = tuple(int(c) for c in np.flatnonzero(solved.x > 0.5))
     cost = float(price[list(chosen)].sum())
     return Hitting(chosen, cost, cost if solved.status == 0 else lower, solved.status == 0)
+
+
+def _cheapest(
+    sets: Matrix, price: npt.NDArray[np.float64], below: float, most: int
+) -> tuple[list[tuple[int, ...]], bool]:
+    """The cheapest of the sets that hit every set and cost less than given; whether all were found.
+
+    Where few columns cost as much, all of their combinations are sooner looked through than linear
+    programs, whose bounds are weak here, tell that none does.
+    """
+    few = int(np.searchsorted(np.cumsum(np.sort(price)), below))  # so many cost less, at most
+    edges = in_words(np.ascontiguousarray(sets[np.argsort(sets.sum(axis=1), kind="stable")].T))
+    found, complete = hitting_sets(edges, edges.shape[1], most, few, _STEPS)
+    costs = found @ price
+    least = min(costs.min(initial=np.inf), below)
+    return [tuple(np.flatnonzero(row).tolist()) for row in found[costs <= least]], complete
 
 
 def _solved(sets: Matrix, price: npt.NDArray[np.float64], seconds: float) -> Any:

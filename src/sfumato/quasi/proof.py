@@ -33,7 +33,7 @@ from sfumato.budget import Budget
 from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import ClassSizes, Codes, asks_sql
 from sfumato.errors import BudgetError, EngineMemoryError
-from sfumato.quasi.greedy import Goal, without_redundant
+from sfumato.quasi.greedy import Goal, histogram, without_redundant
 from sfumato.quasi.hitting_sets import (
     Hitting,
     SetFamily,
@@ -63,6 +63,8 @@ __all__ = [
 
 ORDERS = 4
 """In how many random column orders failing sets are enlarged in one round."""
+FAILURES = 64
+"""Failing sets that are learnt from before the cheapest ones are looked for again."""
 
 Sets = npt.NDArray[np.bool_]
 
@@ -131,13 +133,11 @@ def proven_minimum(
         budget.progress(f"at least {lower:g}, found {search.cost(best):g}")
         if lower >= search.cost(best) - 1e-9:
             break
-        if search.met(hit.columns):
-            if search.cost(hit.columns) < search.cost(best):
-                best = hit.columns
+        if good := search.passing((hit.columns, *hit.others), 1):
+            if search.cost(good[0]) < search.cost(best):
+                best = good[0]
             if hit.optimal:
                 break
-        elif not search.learn(hit.columns):
-            raise AssertionError("a set that fails must violate a new demand")
     stopped = budget.stopped_by
     if stopped is None and search.family.full(budget) and lower < search.cost(best) - 1e-9:
         stopped = "memory"
@@ -203,6 +203,22 @@ class _Search:
     def met(self, columns: Sequence[int]) -> bool:
         return self.goal.met(self.codes, columns)
 
+    def passing(self, candidates: Iterable[Set], most: int) -> list[Set]:
+        """Some sets that reach the goal; what is learnt of others is what they must meet, too."""
+        good, failed = list[Set](), 0
+        for columns in candidates:
+            if len(good) == most or failed == FAILURES:
+                break
+            if not self.family.hit_by(columns):  # what was learnt since has ruled it out
+                continue
+            if self.met(columns):
+                good.append(columns)
+            elif not self.learn(columns):
+                raise AssertionError("a set that fails must violate a new demand")
+            else:
+                failed += 1
+        return good
+
     def learn(self, columns: Sequence[int]) -> int:
         """Add demands that a failing set does not meet; returns how many were new."""
         found = 0
@@ -241,10 +257,15 @@ Answer = TypeVar("Answer")
 
 PULLED_ROWS = 200_000
 """Rows of a remote table up to which its combinations are pulled over."""
-SAMPLE_ROWS = 5_000
-"""Rows from which the first difference sets come."""
-CLASSES = 1_000
-"""Classes that are asked for at a time."""
+SAMPLE_ROWS, FEW_ROWS, SAMPLE_BYTES = 50_000, 5_000, 1 << 29
+"""Rows from which difference sets come at first, and where all minimal keys are sought; memory that
+is enough for these."""
+ALIKE = 8
+"""Sets that cost as little, and are asked about together."""
+PART_ROWS = 1_000_000
+"""Rows, about, whose classes are looked at first for two that share a hash."""
+CLASSES, CLASS_ROWS = 1_000, 10_000
+"""Classes that are asked for at a time, and rows of these."""
 TOGETHER = 16
 """Column sets that one statement asks about, at most."""
 NARROW = 32
@@ -353,25 +374,89 @@ class Collisions(Asked):
         if self.engine.source is not None and budget.memory is not None:
             self.together = 1  # sooner than it would turn out that there is no room for several
         self.together = max(1, self.together * NARROW // max(NARROW, len(opened.columns)))
+        rows = self.engine.connection.rows()
+        self.hashes = rows.dialect.key_hash(rows.keys(opened.columns)) is not None
+
+    def sample(self, rows: int) -> Codes:
+        """Sampled rows, fewer of long or many cells: what they demand the whole table demands."""
+        able = self.budget.part(1.0)
+        able.memory = min(SAMPLE_BYTES, self.budget.memory or SAMPLE_BYTES)
+        lengths = self.engine.lengths_asked
+        rows = self.engine.fitting(rows, self.opened.columns, able)
+        codes = sampled_rows(self.opened, rows, self.seed, self.budget)
+        self.jobs += 1 + self.engine.lengths_asked - lengths
+        self.collected += codes.entries + self.engine.lengths_asked - lengths
+        return codes
 
     def first(self) -> Matrix:
-        """Difference sets of sampled rows: what these demand the whole table demands too."""
-        codes = sampled_rows(self.opened, SAMPLE_ROWS, self.seed, self.budget)
-        self.jobs += 1
-        self.collected += codes.entries
+        """Difference sets of neighbours in a sample."""
+        codes = self.sample(min(FEW_ROWS, SAMPLE_ROWS))
         everything = kernels.whole(codes.entries)
-        return differences_within_classes(codes, everything, self.random, rows=SAMPLE_ROWS)
+        return differences_within_classes(codes, everything, self.random, rows=FEW_ROWS)
 
     def of(self, sets: Sequence[Set]) -> list[Matrix]:
-        """For each set the columns in which classes of it differ; none if it is as good as all."""
+        """For each set the columns in which classes of it differ; none if it is as good as all.
+
+        Hashes of keys tell first whether rows of a part of the classes share one, then of all.
+        Where so many do that not all were looked at, and none of those differ, keys are compared.
+        """
+        parts = [1] if self.opened.rows < 2 * PART_ROWS else [self.opened.rows // PART_ROWS, 1]
+        found: dict[Set, Matrix] = {}
+        for of_all in parts:
+            asked = [one for one in sets if one and one not in found]
+            if asked and self.hashes:
+                found |= self._by_hashes(asked, of_all)
         names = self.opened.columns
+        asked = [one for one in sets if one not in found]
         answers = list(
             self._answers(
-                sets, lambda some: self.engine.collisions(some, names, CLASSES, self.budget)
+                asked, lambda some: self.engine.collisions(some, names, CLASSES, self.budget)
             )
         )
         self.collected += sum(map(len, answers))
-        return [np.asarray(one, dtype=np.bool_).reshape(-1, len(names)) for one in answers]
+        found |= {one: self._matrix(differ) for one, differ in zip(asked, answers, strict=True)}
+        return [found[one] for one in sets]
+
+    def _by_hashes(self, sets: Sequence[Set], parts: int) -> dict[Set, Matrix]:
+        """What is known of sets once some of the rows that share a hash of their keys were seen."""
+        names, found = self.opened.columns, dict[Set, Matrix]()
+        limit = max(1, CLASSES // len(sets))
+        hashes = dict(
+            zip(
+                sets,
+                self._answers(
+                    sets, lambda some: self.engine.shared_hashes(some, limit, parts, self.budget)
+                ),
+                strict=True,
+            )
+        )
+        self.collected += sum(map(len, hashes.values()))
+        for columns in [one for one in sets if parts == 1 and not hashes[one]]:
+            found[columns] = np.zeros((0, len(names)), dtype=np.bool_)
+            self._known[frozenset(columns)] = ClassSizes.of({1: self.opened.rows})
+        shared = [one for one in sets if hashes[one]]
+        if not shared:
+            return found
+        codes = self.engine.rows_of_hashes(
+            [[names[c] for c in one] for one in shared],
+            [hashes[one] for one in shared],
+            names,
+            CLASS_ROWS,
+            self.budget,
+        )
+        self.jobs += 1
+        self.collected += codes.entries
+        for columns in shared:
+            differ = differences_within(codes, columns, self.random, rows=4 * CLASS_ROWS)
+            every = parts == 1 and len(hashes[columns]) < limit and codes.entries < CLASS_ROWS
+            if len(differ) or every:
+                found[columns] = differ
+            elif parts == 1:
+                self.hashes = False  # equal rows are so many that no others would be seen
+        return found
+
+    def _matrix(self, differ: Sequence[Sequence[bool]]) -> Matrix:
+        return np.asarray(differ, dtype=np.bool_).reshape(-1, len(self.opened.columns))
 
     def told(self) -> str:
         """What it took, in a sentence."""
@@ -385,6 +470,9 @@ class Collisions(Asked):
 
 def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budget: Budget) -> Proof:
     """The cheapest set that tells apart all rows which all columns tell apart.
+
+    What a sample demands is learnt here; where the rows are, only sets are asked about that tell
+    sampled rows apart, several that cost as little at a time.
 
     Without `prove` a small one: hitting sets are chosen greedily, and what is redundant is dropped.
     So they are once there are as many difference sets as memory allows for a proof, and where time
@@ -404,19 +492,28 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
         return not len(demands)
 
     try:
-        family.add(asks.first())
+        codes = asks.sample(SAMPLE_ROWS)
+        goal = Goal(pairs=histogram(codes, range(len(costs))).unseparated_pairs)
+        here = _Search(codes, costs, goal, True, asks.random)
+        here.family = family
+        here.feasible_candidate(budget)
         while not budget.spent() and lower < cost(best) - 1e-9:
             rounds += 1
             budget.progress(f"at least {lower:g}, {len(family)} difference sets known")
             exact = prove and not family.full(budget) and (found or budget.seconds is None)
             if exact:
                 hit = minimum_hitting_set(family, costs, budget)
-                candidate = hit.columns
+                candidates = here.passing((hit.columns, *hit.others), ALIKE)
                 lower = max(lower, _bound(hit))
             else:
-                candidate = greedy_hitting_set(family, costs)
-            if met(candidate):
-                candidate = candidate if exact else without_redundant(candidate, costs, met)
+                candidates = here.passing([greedy_hitting_set(family, costs)], 1)
+            if not candidates:
+                continue
+            answers = asks.of(candidates)
+            family.add(np.concatenate(answers))
+            good = [one for one, demands in zip(candidates, answers, strict=True) if not len(demands)]
+            if good:
+                candidate = good[0] if exact else without_redundant(good[0], costs, met)
                 best = min(candidate, best, key=cost) if found else candidate
                 found = True
                 if exact or not prove or family.full(budget):
