@@ -86,8 +86,7 @@ class Dialect:
         return None
 
     def key_hash(self, keys: Sequence[Node]) -> Node | None:
-        """A number of 64 bits that equal keys share, and others hardly ever; None if there is none.
-        """
+        """A number of 64 bits that equal keys share, and others hardly ever; None if there is none."""
         return self.class_hash(keys)
 
     def length(self, cell: Node, kind: Kind) -> Node:
@@ -671,9 +670,7 @@ def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], 
     return all_of(asked)
 
 
-def shared_hashes(
-    rows: Rows, sets: Sequence[Sequence[str]], limit: int, parts: int
-) -> exp.Query:
+def shared_hashes(rows: Rows, sets: Sequence[Sequence[str]], limit: int, parts: int) -> exp.Query:
     """For each of some column sets, hashes of keys that several rows share, the rarest first.
 
     Where fewer than `limit` come, these are all. With more `parts`, only hashes that leave no

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +33,7 @@ from sfumato.quasi.greedy import column_weights, pairs_within_entries, whole_wei
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
 from sfumato.quasi.measure import measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, PersonSeparation, require_separation
-from sfumato.quasi.proof import Asked, held_here
+from sfumato.quasi.proof import SAMPLE_ROWS, Asked, held_here
 from sfumato.quasi.sampling import (
     differing_columns,
     log_sets,
@@ -148,10 +149,24 @@ class DistinctCount:
 
 
 class AskedCount:
-    """Classes a set makes, or pairs that it separates, counted where the rows are."""
+    """Classes a set makes, or pairs that it separates, counted where the rows are.
 
-    def __init__(self, asks: Asked, beta: float, measure: str) -> None:
+    Attributes
+    ----------
+    sampled
+        The same of sampled rows, which says what is worth asking.
+    likely
+        The largest value in the sample of a set that keeps the limit.
+    """
+
+    def __init__(self, asks: Asked, beta: float, measure: str, seed: int) -> None:
         self.asks = asks
+        self.likely = 0
+        codes = asks.sample(SAMPLE_ROWS, seed)
+        self.sampled: Identifying = DistinctCount(codes, codes.entries * 9 // 10)
+        if measure == "separation":
+            self.sampled = SeparationCount(codes, 1.0)
+            self.sampled.limit -= codes.entries  # what few pairs tell is chance
         self.separation = measure == "separation"
         rows = asks.opened.rows
         self.pairs = rows * (rows - 1) // 2
@@ -172,7 +187,47 @@ class AskedCount:
 
     def value(self, columns: Sequence[int]) -> int:
         sizes = self.asks.class_sizes(columns)
-        return self.pairs - sizes.unseparated_pairs if self.separation else sizes.classes
+        found = self.pairs - sizes.unseparated_pairs if self.separation else sizes.classes
+        if found <= self.limit:
+            self.likely = max(self.likely, self.sampled.value(columns))
+        return found
+
+    def beginning(
+        self, weights: Sequence[float], columns: Sequence[int], pinned: Sequence[int]
+    ) -> tuple[int, ...]:
+        """As many columns as keep the limit, in the order in which a sample would take them."""
+        taken = greedy_publishable(self.sampled, weights, columns, pinned=pinned).columns
+        alone = {c: self.sampled.value((c,)) / weights[c] for c in columns}
+        rest = sorted((c for c in columns if c not in taken), key=lambda c: (alone[c], c))
+        order = (*taken, *rest)
+        kept, broken = len(pinned), len(order) + 1
+        with self.asks.until_time_is_over():
+            while kept + 1 < broken:
+                wanted = {kept + max(1, (broken - kept) * nth // 4) for nth in (1, 2, 3)}
+                lengths = sorted(length for length in wanted if length < broken)
+                self.asks.ahead([order[:length] for length in lengths])
+                for length in lengths:
+                    if self.value(order[:length]) > self.limit:
+                        broken = length
+                        break
+                    kept = length
+        return order[:kept]
+
+    def made_small(
+        self, violating: Sequence[Sequence[int]], keep: Sequence[Sequence[int]]
+    ) -> list[tuple[int, ...]]:
+        """Small violating sets within others: a sample proposes some of each, all rows decide."""
+        most = max(self.sampled.value(columns) for columns in violating)
+        levels = [self.likely + max(0, most - self.likely) * nth // 8 for nth in (0, 2)]
+        proposed = [
+            {minimal_violation(self.sampled.value, level, *one) for level in levels}
+            for one in zip(violating, keep, strict=True)
+        ]
+        self.asks.ahead([columns for some in proposed for columns in some])
+        return [
+            min((s for s in some if self.value(s) > self.limit), key=len, default=tuple(whole))
+            for some, whole in zip(proposed, violating, strict=True)
+        ]
 
 
 class PairShare:
@@ -227,12 +282,10 @@ def greedy_publishable(
     """
     budget = budget or Budget()
     state = how.start()
-    chosen: list[int] = []
-    now = 0
     for column in pinned:
-        now = how.after(state, column)
         state = how.add(state, column)
-        chosen.append(column)
+    chosen = list(pinned)
+    now = how.value(pinned) if pinned else 0
     waiting = [c for c in columns if c not in chosen]
     while waiting:
         if budget.spent():
@@ -241,7 +294,10 @@ def greedy_publishable(
             f"{counted(len(chosen), 'column')} can be published", len(chosen) / len(columns)
         )
         if isinstance(how, AskedCount):
-            how.ahead(state, waiting)
+            with how.asks.until_time_is_over():
+                how.ahead(state, waiting)
+            if budget.spent():
+                continue
         after = {c: how.after(state, c) for c in waiting}
         # What breaks the limit now will break it later too.
         waiting = [c for c in waiting if after[c] <= how.limit]
@@ -293,20 +349,26 @@ def proven_publishable(
     best = first.columns
     best_weight = float(sum(weights[c] for c in best))
     upper = total
+    asks = how.asks if isinstance(how, AskedCount) else None
     while not budget.spent():
         hit = minimum_hitting_set(family, costs, budget)
         upper = min(upper, total - hit.lower_bound)
         published = [c for at, c in enumerate(columns) if at not in hit.columns]
         if upper <= best_weight + 1e-9:
             return Published(best, best_weight)
-        if how.value(published) <= how.limit:
+        with nullcontext() if asks is None else asks.until_time_is_over():
+            value = how.value(published)
+        if budget.spent():
+            break
+        if value <= how.limit:
             weight = float(sum(weights[c] for c in published))
             if weight > best_weight:
                 best, best_weight = tuple(published), weight
             if hit.optimal:
                 return Published(best, best_weight)
         else:
-            family.add(_violations(how, columns, published, random))
+            with nullcontext() if asks is None else asks.until_time_is_over():
+                family.add(_violations(how, columns, published, random))
             budget.progress(f"{best_weight:g} published, at most {upper:g} possible")
     return Published(best, upper, budget.stopped_by)
 
@@ -321,13 +383,19 @@ def _violations(
     published: Sequence[int],
     random: np.random.Generator,
 ) -> npt.NDArray[np.bool_]:
-    """Minimal violating sets inside a set that violates, one per random order."""
+    """Minimal violating sets inside a set that violates, one per random order.
+
+    Where rows are asked about elsewhere, some columns may be left that could be left out.
+    """
     demands = np.zeros((_ORDERS, len(columns)), dtype=np.bool_)
     position = {c: at for at, c in enumerate(columns)}
-    for demand in demands:
-        order = [published[i] for i in random.permutation(len(published))]
-        for column in minimal_violation(how.value, how.limit, order, ()):
-            demand[position[column]] = True
+    orders = [[published[i] for i in random.permutation(len(published))] for _ in demands]
+    if isinstance(how, AskedCount):
+        found = how.made_small(orders, [()] * len(orders))
+    else:
+        found = [minimal_violation(how.value, how.limit, order, ()) for order in orders]
+    for demand, violating in zip(demands, found, strict=True):
+        demand[[position[column] for column in violating]] = True
     return demands
 
 
@@ -513,7 +581,10 @@ def plan_mask(
             where=opened.name,
             remedy="Let one of them be left out, or allow a larger β.",
         )
-    found = greedy_publishable(how, worth, choices, pinned=pinned, budget=budget)
+    first: Sequence[int] = pinned
+    if isinstance(how, AskedCount):
+        first = how.beginning(worth, choices, pinned)
+    found = greedy_publishable(how, worth, choices, pinned=first, budget=budget)
     proven = False
     if not found.columns and found.stopped_by is None:
         raise _none_publishable(opened, demand)
@@ -539,7 +610,7 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
         budget.progress("reading the table")
         codes = held_here(opened, budget, apart=demand.measure == "distinct")
         if codes is None:
-            return AskedCount(Asked(opened, budget), demand.beta, demand.measure)
+            return AskedCount(Asked(opened, budget), demand.beta, demand.measure, demand.seed)
         if demand.measure == "separation":
             return SeparationCount(codes, demand.beta)
         return DistinctCount(codes, allowed(demand.beta, codes.rows))
@@ -701,13 +772,23 @@ def _reasons(
     """For each column left out, a minimal quasi-identifier it would complete."""
     names = opened.columns
     reasons: dict[str, Any] = {}
-    for name in dropped[:EXPLAINED]:
-        column = names.index(name)
+    guilty: dict[int, Sequence[int]] = {}
+    told = {name: names.index(name) for name in dropped[:EXPLAINED]}
+    if isinstance(how, AskedCount) and not budget.spent():
+        asked = [column for column in told.values() if column not in banned]
+        whole = [(*found.columns, column) for column in asked]
+        with how.asks.until_time_is_over():
+            small = how.made_small(whole, [(column,) for column in asked]) if asked else []
+            guilty = dict(zip(asked, small, strict=True))
+    for name, column in told.items():
         if column in banned:
             reasons[name] = "left out on request"
+        elif isinstance(how, AskedCount):
+            if column in guilty:
+                reasons[name] = tuple(names[c] for c in sorted(guilty[column]))
         elif not budget.spent():
-            guilty = minimal_violation(
+            violating = minimal_violation(
                 how.value, how.limit, (*found.columns, column), keep=(column,)
             )
-            reasons[name] = tuple(names[c] for c in sorted(guilty))
+            reasons[name] = tuple(names[c] for c in sorted(violating))
     return reasons

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -260,7 +261,7 @@ PULLED_ROWS = 200_000
 SAMPLE_ROWS, FEW_ROWS, SAMPLE_BYTES = 50_000, 5_000, 1 << 29
 """Rows from which difference sets come at first, and where all minimal keys are sought; memory that
 is enough for these."""
-ALIKE = 8
+ALIKE = 4
 """Sets that cost as little, and are asked about together."""
 PART_ROWS = 1_000_000
 """Rows, about, whose classes are looked at first for two that share a hash."""
@@ -355,6 +356,26 @@ class Asked:
         self.ahead([columns])
         return self._known[frozenset(columns)]
 
+    def sample(self, rows: int, seed: int) -> Codes:
+        """Sampled rows, fewer of long or many cells: what they demand the whole table demands."""
+        able = self.budget.part(1.0)
+        able.memory = min(SAMPLE_BYTES, self.budget.memory or SAMPLE_BYTES)
+        lengths = self.engine.lengths_asked
+        rows = self.engine.fitting(rows, self.opened.columns, able)
+        codes = sampled_rows(self.opened, rows, seed, self.budget)
+        self.jobs += 1 + self.engine.lengths_asked - lengths
+        self.collected += codes.entries + self.engine.lengths_asked - lengths
+        return codes
+
+    @contextmanager
+    def until_time_is_over(self) -> Iterator[None]:
+        """Statements that may be given up when time is over: what is known by then is enough."""
+        try:
+            yield
+        except BudgetError:
+            if self.budget.stopped_by != "time":
+                raise
+
     def told(self) -> str:
         """What it took, in a sentence."""
         return (
@@ -377,20 +398,9 @@ class Collisions(Asked):
         rows = self.engine.connection.rows()
         self.hashes = rows.dialect.key_hash(rows.keys(opened.columns)) is not None
 
-    def sample(self, rows: int) -> Codes:
-        """Sampled rows, fewer of long or many cells: what they demand the whole table demands."""
-        able = self.budget.part(1.0)
-        able.memory = min(SAMPLE_BYTES, self.budget.memory or SAMPLE_BYTES)
-        lengths = self.engine.lengths_asked
-        rows = self.engine.fitting(rows, self.opened.columns, able)
-        codes = sampled_rows(self.opened, rows, self.seed, self.budget)
-        self.jobs += 1 + self.engine.lengths_asked - lengths
-        self.collected += codes.entries + self.engine.lengths_asked - lengths
-        return codes
-
     def first(self) -> Matrix:
         """Difference sets of neighbours in a sample."""
-        codes = self.sample(min(FEW_ROWS, SAMPLE_ROWS))
+        codes = self.sample(min(FEW_ROWS, SAMPLE_ROWS), self.seed)
         everything = kernels.whole(codes.entries)
         return differences_within_classes(codes, everything, self.random, rows=FEW_ROWS)
 
@@ -491,8 +501,8 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
         family.add(demands)
         return not len(demands)
 
-    try:
-        codes = asks.sample(SAMPLE_ROWS)
+    with asks.until_time_is_over():
+        codes = asks.sample(SAMPLE_ROWS, asks.seed)
         goal = Goal(pairs=histogram(codes, range(len(costs))).unseparated_pairs)
         here = _Search(codes, costs, goal, True, asks.random)
         here.family = family
@@ -511,16 +521,15 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
                 continue
             answers = asks.of(candidates)
             family.add(np.concatenate(answers))
-            good = [one for one, demands in zip(candidates, answers, strict=True) if not len(demands)]
+            good = [
+                one for one, demands in zip(candidates, answers, strict=True) if not len(demands)
+            ]
             if good:
                 candidate = good[0] if exact else without_redundant(good[0], costs, met)
                 best = min(candidate, best, key=cost) if found else candidate
                 found = True
                 if exact or not prove or family.full(budget):
                     break
-    except BudgetError:
-        if budget.stopped_by != "time":
-            raise
     stopped = budget.stopped_by
     if stopped is None and prove and not exact and lower < cost(best) - 1e-9:
         stopped = "memory"
