@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import rich
 from sqlglot import exp
 
 import sfumato as sf
 from sfumato.budget import Budget
+from sfumato.cli.keys import view_violations
 from sfumato.engines import numbering
 from sfumato.engines.duckdb import _Session
 from sfumato.engines.protocol import Engine
 from sfumato.errors import BudgetError, EngineMemoryError
-from sfumato.quasi import hitting_sets, proof
+from sfumato.quasi import hitting_sets, lattice, minimal_keys, proof
 from sfumato.tables import Table
 
 Opener = Callable[[pa.Table], Engine]
@@ -26,6 +28,12 @@ CASES = [
     ("duckdb", True),
     pytest.param("postgres", True, marks=pytest.mark.postgres),
     pytest.param("spark", True, marks=pytest.mark.spark),
+]
+
+KINDS = [
+    "duckdb",
+    pytest.param("postgres", marks=pytest.mark.postgres),
+    pytest.param("spark", marks=pytest.mark.spark),
 ]
 
 
@@ -100,6 +108,64 @@ def test_violations_and_masks_are_those_of_all_combinations(kind: str, opened: O
         assert masked.published == sf.mask(here, measure=measure, beta=0.9, proven=True).published
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
+def test_hashes_say_no_more_than_keys(
+    kind: str, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that share a hash are compared, and rows that equal each other are looked past."""
+    monkeypatch.setattr(proof, "CLASSES", 4)
+    monkeypatch.setattr(proof, "PART_ROWS", 100)
+    table = people(twice=True).drop_columns(["height", "smokes"])
+    there, here = Table(opened(table)), sf.table(table, engine="memory")
+    expected = sf.minimal_keys(here).keys
+    assert sf.minimal_keys(there).keys == expected
+    assert sf.minimum_key(there, proven=True).lower_bound == min(map(len, expected))
+    dialect = type(there.engine.connection.rows().dialect)  # type: ignore[attr-defined]
+    hashed = dialect.key_hash
+    monkeypatch.setattr(dialect, "key_hash", lambda self, keys: exp.paren(hashed(self, keys)) % 7)
+    again = Table(opened(table))
+    assert sf.minimal_keys(again).keys == expected
+    for measure in ("distinct", "separation"):
+        masks = [
+            sf.mask(one, measure=measure, beta=0.9, proven=True, rows_are_people=True)
+            for one in (again, here)
+        ]
+        assert masks[0].details["weight"] == masks[1].details["weight"]
+
+
+@pytest.mark.spark
+def test_a_null_is_part_of_the_hash_of_keys(spark: Any) -> None:
+    frame = spark.createDataFrame([(None, 1), (1, None), (1, 1)], "a int, b int")
+    there = sf.table(frame)
+    assert there.engine.shared_hashes([["a", "b"]], 9) == [[]]  # type: ignore[attr-defined]
+
+
+def test_what_a_mask_tells_of_columns_left_out_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3)
+    table = pa.table({f"c{at}": random.integers(0, 2 + at % 9, 3_000) for at in range(14)})
+    monkeypatch.setattr(proof, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr("sfumato.quasi.mask.SAMPLE_ROWS", 300)
+    there, here = sf.table(table, engine="duckdb"), sf.table(table, engine="memory")
+    asked: list[int] = []
+    ask = type(there.engine).several_class_sizes
+    monkeypatch.setattr(
+        type(there.engine),
+        "several_class_sizes",
+        lambda self, sets, *a, **b: (asked.append(len(sets)), ask(self, sets, *a, **b))[1],
+    )
+    for measure, beta in (("distinct", 0.5), ("separation", 0.95)):
+        asked.clear()
+        told = sf.mask(there, measure=measure, beta=beta, rows_are_people=True).details
+        assert getattr(sf.measure(here, told["published"]), measure) <= beta
+        for name, violating in told["why"].items():
+            assert name in violating
+            assert set(violating) <= {name, *told["published"]}
+            assert getattr(sf.measure(here, violating), measure) > beta
+        expected = sf.mask(here, measure=measure, beta=beta, rows_are_people=True).details
+        assert len(told["published"]) >= len(expected["published"]) - 1
+        assert len(asked) <= 12
+
+
 @pytest.mark.parametrize("room", [True, False], ids=["room", "no room for several sets"])
 def test_statements_and_rows_are_counted(monkeypatch: pytest.MonkeyPatch, room: bool) -> None:
     there = sf.table(people(), engine="duckdb")
@@ -124,6 +190,25 @@ def test_statements_and_rows_are_counted(monkeypatch: pytest.MonkeyPatch, room: 
     assert asked.keys == sf.minimal_keys(here).keys
     assert asked.notes[-1].startswith(f"{len(sent):,} statements")
     assert sf.violations(there, k=3).minimal == sf.violations(here, k=3).minimal
+
+
+def test_too_many_sets_name_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lattice, "FEW_SETS", 8)
+    there = sf.table(people(), engine="duckdb")
+    found = sf.violations(there, k=2)
+    assert (found.stopped_by, found.complete) == ("too many sets", False)
+    (remedy, _) = found.notes
+    assert "small ones (max_size=2)" in remedy
+    assert "as many as there is time for (budget=Budget(seconds=600))" in remedy
+    assert sf.violations(there, k=2, budget=Budget(seconds=600)).complete
+    assert sf.violations(there, k=2, max_size=1).stopped_by is None
+    rich.print(view_violations(found))
+    assert "there are too many sets" in capsys.readouterr().out
+    bits = {f"c{at}": np.arange(64) >> at & 1 for at in range(6)}
+    monkeypatch.setattr(minimal_keys, "MOST_SETS", 0)
+    assert "max_size=2" in sf.minimal_keys(pa.table(bits)).notes[0]
 
 
 def test_small_tables_are_pulled_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Smallest keys and quasi-identifiers: the papers' examples, brute force, guarantees."""
 
-from __future__ import itertools
-import annotations
+from __future__ import annotations
 
+import itertools
 import math
 import signal
 import sys

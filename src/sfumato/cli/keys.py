@@ -311,7 +311,7 @@ def view_violations(found: Violations) -> RenderableType:
         times = found.descents[0]["times"]
         total = sum(item["times"] for item in found.descents)
         parts.append(Text(f"  reached in {times} of {total} descents"))
-    return Group(*parts, Text(), Text(_verdict_of_violations(found)))
+    return Group(*parts, Text(), *map(Text, found.notes), Text(_verdict_of_violations(found)))
 
 
 def _verdict_of_violations(found: Violations) -> str:

@@ -317,10 +317,18 @@ class SQLEngine:
         return found
 
     def several_class_sizes(
-        self, sets: Sequence[Sequence[str]], budget: Budget | None = None
+        self,
+        sets: Sequence[Sequence[str]],
+        budget: Budget | None = None,
+        *,
+        hashed: bool = False,
     ) -> list[ClassSizes]:
-        """Histograms of the class sizes of several column sets, in one statement."""
-        sizes = [sql.class_sizes(self.connection.rows(), one) for one in sets]
+        """Histograms of the class sizes of several column sets, in one statement.
+
+        With `hashed`, a few classes may count as one: those of which a hash is the same.
+        """
+        rows = self.connection.rows()
+        sizes = [sql.class_sizes(rows, one, hashed=hashed) for one in sets]
         template = "SELECT NTH AS nth, size, classes FROM SIZES AS sizes"
         asked = [
             sql.select(template, NTH=exp.convert(at), SIZES=one) for at, one in enumerate(sizes)

@@ -86,7 +86,7 @@ class Dialect:
         return None
 
     def key_hash(self, keys: Sequence[Node]) -> Node | None:
-        """A number of 64 bits that equal keys share, and others hardly ever; None if there is none."""
+        """A number that equal keys share, and others hardly ever; None if there is none."""
         return self.class_hash(keys)
 
     def length(self, cell: Node, kind: Kind) -> Node:
@@ -365,12 +365,22 @@ def beside(
     )
 
 
-def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1) -> exp.Select:
+def class_sizes(
+    rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1, *, hashed: bool = False
+) -> exp.Select:
     """Histogram of class sizes: a group-by over a group-by.
 
-    With several `parts`, of the classes whose hash leaves the remainder `part`.
+    With several `parts`, of the classes whose hash leaves the remainder `part`. With `hashed`, of
+    what has a hash in common, where there are hashes: hardly ever that are classes together.
     """
     sized = select("SELECT COUNT(*) AS size FROM ORIGIN", rows)
+    key = rows.dialect.key_hash(rows.keys(names)) if hashed and len(names) > 1 else None
+    if key is not None:
+        each = select("SELECT HASHED AS h FROM ORIGIN", rows, HASHED=key)
+        sized = select("SELECT COUNT(*) AS size FROM EACH AS hashed GROUP BY h", EACH=each)
+        return select(
+            "SELECT size, COUNT(*) AS classes FROM SIZED AS sized GROUP BY size", SIZED=sized
+        )
     if parts > 1:
         sized = sized.where(bucket(rows, names, parts).eq(part))
     return select(

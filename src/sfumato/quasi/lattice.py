@@ -506,6 +506,29 @@ def minimal_from_subsets(every: npt.NDArray[np.int64], goal: Goal, max_size: int
     return Minimal(in_order(sets), max_size is None or max_size >= width)
 
 
+TOO_MANY = "too many sets"
+"""What stopped a search that would have had to look at more sets than can be held, or asked about.
+"""
+
+
+def remedy_of(stopped: str | None, budget: Budget, *, asked: bool = False) -> tuple[str, ...]:
+    """What to do where there were too many sets: nothing else, so nothing is said.
+
+    `asked`: whether a database was asked about one after the other, which time is limited for.
+    """
+    if stopped != TOO_MANY:
+        return ()
+    more = [f"only small ones ({spell('max_size', 2)})", "sets of fewer columns that you name"]
+    if asked and budget.seconds is None:
+        more.append(f"as many as there is time for ({spell('time', '10m')})")
+    elif budget.memory is not None:
+        more.append(f"all with more memory ({spell('memory', '4GB')})")
+    return (
+        "there are too many sets to look at all of them; look at " + ", ".join(more[:-1])
+        + f", or {more[-1]}",
+    )  # fmt: skip
+
+
 SET_BYTES = 200
 """What a column set takes that waits to be asked about, and then for larger ones."""
 FEW_SETS = 10_000
@@ -568,7 +591,7 @@ def levelwise(
             waiting = [columns for columns in border if len(columns) == size + 1]
             level = _above_border(open_sets, waiting, found, width)
         if len(level) > most:
-            return Minimal(in_order(found), False, "too many sets")
+            return Minimal(in_order(found), False, TOO_MANY)
     return Minimal(in_order(found))
 
 

@@ -151,6 +151,9 @@ class DistinctCount:
 class AskedCount:
     """Classes a set makes, or pairs that it separates, counted where the rows are.
 
+    Hashes of keys are counted, which are no more than the keys: what exceeds the limit by them does
+    so by these. That a set keeps it `keeps` tells.
+
     Attributes
     ----------
     sampled
@@ -161,6 +164,7 @@ class AskedCount:
 
     def __init__(self, asks: Asked, beta: float, measure: str, seed: int) -> None:
         self.asks = asks
+        self.asks.hashed = True
         self.likely = 0
         codes = asks.sample(SAMPLE_ROWS, seed)
         self.sampled: Identifying = DistinctCount(codes, codes.entries * 9 // 10)
@@ -191,6 +195,16 @@ class AskedCount:
         if found <= self.limit:
             self.likely = max(self.likely, self.sampled.value(columns))
         return found
+
+    def keeps(self, columns: Sequence[int], budget: Budget) -> bool:
+        """Whether a set keeps the limit by its keys; if not, these are counted from now on."""
+        opened = self.asks.opened
+        names = [name for at, name in enumerate(opened.columns) if at in columns]
+        sizes = opened.class_sizes(names, budget)
+        found = self.pairs - sizes.unseparated_pairs if self.separation else sizes.classes
+        if found > self.limit:
+            self.asks.forget()
+        return found <= self.limit
 
     def beginning(
         self, weights: Sequence[float], columns: Sequence[int], pinned: Sequence[int]
@@ -581,19 +595,22 @@ def plan_mask(
             where=opened.name,
             remedy="Let one of them be left out, or allow a larger β.",
         )
-    first: Sequence[int] = pinned
-    if isinstance(how, AskedCount):
-        first = how.beginning(worth, choices, pinned)
-    found = greedy_publishable(how, worth, choices, pinned=first, budget=budget)
-    proven = False
-    if not found.columns and found.stopped_by is None:
-        raise _none_publishable(opened, demand)
-    if demand.proven and found.stopped_by is None:
-        found = proven_publishable(
-            how, whole, choices, found, pinned=pinned, budget=budget, seed=demand.seed
-        )
-        proven = found.stopped_by is None
-        found = replace(found, upper_bound=(found.upper_bound or 0.0) * unit)
+    while True:
+        first: Sequence[int] = pinned
+        if isinstance(how, AskedCount):
+            first = how.beginning(worth, choices, pinned)
+        found = greedy_publishable(how, worth, choices, pinned=first, budget=budget)
+        proven = False
+        if not found.columns and found.stopped_by is None:
+            raise _none_publishable(opened, demand)
+        if demand.proven and found.stopped_by is None:
+            found = proven_publishable(
+                how, whole, choices, found, pinned=pinned, budget=budget, seed=demand.seed
+            )
+            proven = found.stopped_by is None
+            found = replace(found, upper_bound=(found.upper_bound or 0.0) * unit)
+        if not isinstance(how, AskedCount) or how.keeps(found.columns, budget.unhurried()):
+            break
     return _plan(opened, demand, how, found, worth, banned, proven, budget)
 
 

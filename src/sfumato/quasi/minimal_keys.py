@@ -32,6 +32,7 @@ from sfumato.quasi.lattice import (
     DEPTH_FIRST_COLUMNS,
     FEW_SETS,
     SET_BYTES,
+    TOO_MANY,
     Minimal,
     Set,
     all_subsets,
@@ -39,6 +40,7 @@ from sfumato.quasi.lattice import (
     in_order,
     levelwise,
     minimal_from_subsets,
+    remedy_of,
 )
 from sfumato.quasi.persons import Histories, persons_of, require_separation
 from sfumato.quasi.proof import Collisions, held_here
@@ -226,7 +228,17 @@ def _keys_here(
         sets = list(in_order(expanded(sets, twins)))
     found = replace(found, sets=tuple(sets))
     return replace(
-        _answer(names, found, question, used, (*search.notes, *pulled(opened, everything))),
+        _answer(
+            names,
+            found,
+            question,
+            used,
+            (
+                *search.notes,
+                *remedy_of(found.stopped_by, budget),
+                *pulled(opened, everything),
+            ),
+        ),
         represents=represents,
         equivalents={
             names[c]: tuple(names[other] for other in others) for c, others in twins.items()
@@ -288,7 +300,7 @@ def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKey
     if found.sets and found.complete:
         sizes = asks.class_sizes(found.sets[0])
         duplicates = sizes.rows - sizes.classes
-    notes = [asks.told()]
+    notes = [*remedy_of(found.stopped_by, budget), asks.told()]
     if duplicates:
         notes.insert(0, _no_key(duplicates, bool(found.sets)))
     told = _answer(names, found, question, "hitting-set", notes)
@@ -319,7 +331,7 @@ def _keys_of_persons(opened: Table, person: str, question: KeyQuery, budget: Bud
             + "; these sets tell persons apart as well as all of those columns do"
             * bool(found.sets)
         )
-    notes += pulled(opened, histories.codes)
+    notes += [*remedy_of(found.stopped_by, budget), *pulled(opened, histories.codes)]
     told = _answer(names, found, question, "levelwise", notes)
     return replace(told, counted="persons", equal_pairs=alike)
 
@@ -611,7 +623,7 @@ def minimal_hitting_sets(
         steps *= 4
     stopped = None
     if not complete:
-        stopped = "too many sets" if len(found) == most else "time"
+        stopped = TOO_MANY if len(found) == most else "time"
         found = found[np.argsort(found.sum(axis=1), kind="stable")[:TOLD_SETS]]
     sets = [tuple(np.flatnonzero(row).tolist()) for row in found]
     return sorted(sets, key=lambda s: (len(s), s)), stopped

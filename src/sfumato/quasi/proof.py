@@ -313,6 +313,8 @@ class Asked:
         them.
     together
         Column sets that one statement asks about: one where there was no room for several.
+    hashed
+        Whether classes whose keys have a hash in common may count as one.
     """
 
     def __init__(self, opened: Table, budget: Budget) -> None:
@@ -321,17 +323,24 @@ class Asked:
         self.engine = opened.engine
         self.jobs = self.collected = 0
         self.together = TOGETHER
+        self.hashed = False
         self._known: dict[frozenset[int], ClassSizes] = {}
 
     def ahead(self, sets: Sequence[Sequence[int]]) -> None:
         """Ask for the class sizes of sets that will be needed."""
         unknown = [s for s in dict.fromkeys(map(frozenset, sets)) if s not in self._known]
         found = self._answers(
-            unknown, lambda names: self.engine.several_class_sizes(names, self.budget)
+            unknown,
+            lambda names: self.engine.several_class_sizes(names, self.budget, hashed=self.hashed),
         )
         for columns, sizes in zip(unknown, found, strict=True):
             self.collected += len(sizes.sizes)
             self._known[columns] = sizes
+
+    def forget(self) -> None:
+        """Count keys from now on, where hashes of them have misled."""
+        self.hashed = False
+        self._known.clear()
 
     def _answers(
         self, sets: Sequence[Iterable[int]], ask: Callable[[list[list[str]]], list[Answer]]

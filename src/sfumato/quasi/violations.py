@@ -19,7 +19,14 @@ from sfumato.budget import Budget, within_budget
 from sfumato.engines.protocol import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import histogram
-from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, Set, levelwise, violating
+from sfumato.quasi.lattice import (
+    DEPTH_FIRST_COLUMNS,
+    Minimal,
+    Set,
+    levelwise,
+    remedy_of,
+    violating,
+)
 from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.proof import Asked, held_here
 from sfumato.results import Result
@@ -159,7 +166,10 @@ def violations(
         descents=tuple({"columns": [names[c] for c in s], "times": n} for s, n in descents),
         complete=found.within(len(names), max_size).complete,
         stopped_by=found.stopped_by or budget.stopped_by,
-        notes=() if asks is None else (asks.told(),),
+        notes=(
+            *remedy_of(found.stopped_by, budget, asked=asks is not None),
+            *(() if asks is None else (asks.told(),)),
+        ),
         counted="rows" if person is None else "persons",
     )
 

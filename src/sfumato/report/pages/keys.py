@@ -228,6 +228,7 @@ def violations_page(found: Violations) -> Page:
     paragraphs = []
     if found.identifying:
         paragraphs.append(f"As telling as all columns together: {phrase(found.identifying)}.")
+    paragraphs += [sentence(note) for note in found.notes]
     looked = max(map(len, found.minimal), default=0) if found.stopped_by is None else 0
     sections = _sets(found.minimal, paragraphs, None if found.complete else looked)
     return replace(violations_summary(found), sections=sections)
