@@ -114,7 +114,7 @@ def test_hashes_say_no_more_than_keys(
 ) -> None:
     """Keys that share a hash are compared, and rows that equal each other are looked past."""
     monkeypatch.setattr(proof, "CLASSES", 4)
-    monkeypatch.setattr(proof, "PART_ROWS", 100)
+    monkeypatch.setattr(proof, "PART_ROWS", 20)
     table = people(twice=True).drop_columns(["height", "smokes"])
     there, here = Table(opened(table)), sf.table(table, engine="memory")
     expected = sf.minimal_keys(here).keys
@@ -131,6 +131,20 @@ def test_hashes_say_no_more_than_keys(
             for one in (again, here)
         ]
         assert masks[0].details["weight"] == masks[1].details["weight"]
+
+
+def test_two_rows_that_agree_are_found_in_whatever_part_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proof, "PART_ROWS", 10)
+    for twice in range(8):
+        codes = np.arange(100)
+        codes[50 + twice] = twice
+        rows = pa.table({"code": codes, "nth": np.arange(100)})
+        asks = proof.Collisions(sf.table(rows, engine="duckdb"), Budget(), 0)
+        both = asks.of([(0,), (1,)])
+        assert [np.unique(one, axis=0).tolist() for one in both] == [[[False, True]], []]
+        assert asks.class_sizes([1]).to_dict() == {1: 100}
 
 
 @pytest.mark.spark

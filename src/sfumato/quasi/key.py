@@ -297,7 +297,7 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
 
 
 def _key_there(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
-    """The same where the rows are: by counterexamples, of which no cell travels."""
+    """The same where the rows are: by counterexamples."""
     asks = Collisions(opened, budget, question.seed)
     whole, unit = whole_weights(costs, opened.name) if question.proven else (costs, 1.0)
     proof = proven_there(asks, whole, prove=question.proven, budget=budget)

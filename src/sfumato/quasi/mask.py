@@ -232,7 +232,8 @@ class AskedCount:
     ) -> list[tuple[int, ...]]:
         """Small violating sets within others: a sample proposes some of each, all rows decide."""
         most = max(self.sampled.value(columns) for columns in violating)
-        levels = [self.likely + max(0, most - self.likely) * nth // 8 for nth in (0, 2)]
+        eighths = (0, 2) if len(violating) <= _FEW_SETS else (1,)
+        levels = [self.likely + max(0, most - self.likely) * nth // 8 for nth in eighths]
         proposed = [
             {minimal_violation(self.sampled.value, level, *one) for level in levels}
             for one in zip(violating, keep, strict=True)
@@ -387,6 +388,8 @@ def proven_publishable(
     return Published(best, upper, budget.stopped_by)
 
 
+_FEW_SETS = 8
+"""Sets of which a sample proposes two smaller ones each, and of more one."""
 _ORDERS = 4
 """In how many random column orders violating sets are made small in one round."""
 

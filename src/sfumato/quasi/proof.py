@@ -10,12 +10,13 @@ For β-sets the demand comes from column sets that fail: every answer needs a co
 failing set, and the larger the failing set, the stronger the demand.
 
 Rows of a table that is too large to pull over stay where they are, and keys are proven by
-counterexamples. A column set is no key because some rows agree on it and differ elsewhere. The
-database is asked for classes of the set that hold different rows, the smallest first, and answers
-for each class only in which other columns its rows differ: no cell travels. Every key holds one of
-these columns, whether the class has two rows (then they are exactly the difference set of a pair)
-or more (then they are the union of several). So a set that fails teaches something that rules it
-out, and a set of which no such class exists is as good as all columns.
+counterexamples. What a sample demands the table demands, so only sets that tell sampled rows apart
+are asked about. The database counts hashes of their cells: where no two rows share one, no two
+agree on the set. Else a few rows that share one come, and their difference sets rule out the set
+and others. Equal rows may be so many that no others come. Then the database is asked for classes of
+the set that hold different rows, the smallest first, and tells of each in which columns its rows
+differ. Every key holds one of these, whether the class has two rows or more. A set of which no such
+class exists is as good as all columns.
 """
 
 from __future__ import annotations
@@ -482,8 +483,7 @@ class Collisions(Asked):
         return (
             f"{self.jobs:,} statements, besides the count of all rows, were answered where the "
             f"rows are; {self.collected:,} rows "
-            "came back: a sample, counts, and for classes of failing sets the columns in which "
-            "they differ"
+            "came back: a sample, hashes that rows share, such rows, and counts"
         )
 
 
