@@ -172,7 +172,7 @@ class AskedCount:
             self.sampled = SeparationCount(codes, 1.0)
             self.sampled.limit -= codes.entries  # what few pairs tell is chance
         self.separation = measure == "separation"
-        rows = asks.opened.rows
+        rows = asks.rows
         self.pairs = rows * (rows - 1) // 2
         self.limit = allowed(beta, self.pairs if self.separation else rows)
 

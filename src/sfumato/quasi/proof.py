@@ -322,6 +322,7 @@ class Asked:
         assert asks_sql(opened.engine)
         self.opened, self.budget = opened, budget
         self.engine = opened.engine
+        self.rows = opened.rows  # a server that is not asked for one moment counts each time
         self.jobs = self.collected = 0
         self.together = TOGETHER
         self.hashed = False
@@ -420,7 +421,7 @@ class Collisions(Asked):
         Hashes of keys tell first whether rows of a part of the classes share one, then of all.
         Where so many do that not all were looked at, and none of those differ, keys are compared.
         """
-        parts = [1] if self.opened.rows < 2 * PART_ROWS else [self.opened.rows // PART_ROWS, 1]
+        parts = [1] if self.rows < 2 * PART_ROWS else [self.rows // PART_ROWS, 1]
         found: dict[Set, Matrix] = {}
         for of_all in parts:
             asked = [one for one in sets if one and one not in found]
@@ -453,7 +454,7 @@ class Collisions(Asked):
         self.collected += sum(map(len, hashes.values()))
         for columns in [one for one in sets if parts == 1 and not hashes[one]]:
             found[columns] = np.zeros((0, len(names)), dtype=np.bool_)
-            self._known[frozenset(columns)] = ClassSizes.of({1: self.opened.rows})
+            self._known[frozenset(columns)] = ClassSizes.of({1: self.rows})
         shared = [one for one in sets if hashes[one]]
         if not shared:
             return found
