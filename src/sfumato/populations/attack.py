@@ -27,10 +27,11 @@ from sfumato.hierarchy.labels import as_text, braces_around, read_interval
 from sfumato.kernels import class_ids, representatives
 from sfumato.release.label_matching import (
     Reading,
+    Tree,
     build_tree,
+    cells_of,
     count_people,
     count_persons,
-    in_kernels,
     read_cells,
 )
 from sfumato.results import Result
@@ -272,15 +273,14 @@ def _people_count(people: Codes, person: str | None, weight: str | None) -> floa
 def _count(boxes: Ints, readings: Sequence[Reading], points: Points, weights: Floats) -> Floats:
     if len(points) == 0:
         return np.zeros(len(boxes))
-    tree = build_tree(points, weights)
-    return np.asarray(count_people(boxes, *in_kernels(boxes, readings), points, weights, *tree))
+    tree = Tree(*build_tree(points, weights))
+    return np.asarray(count_people(cells_of(boxes, readings), points, weights, tree))
 
 
 def _count_different(boxes: Ints, readings: Sequence[Reading], points: Points, who: Ints) -> Floats:
-    tree = build_tree(points, np.ones(len(points)))[:-1]
+    tree = Tree(*build_tree(points, np.ones(len(points))))
     persons = int(who.max()) + 1
-    limits = in_kernels(boxes, readings)
-    return np.asarray(count_persons(boxes, *limits, points, who, persons, *tree))
+    return np.asarray(count_persons(cells_of(boxes, readings), points, who, persons, tree))
 
 
 def _truth(

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Reading",
+    "Tree",
     "build_tree",
+    "cells_of",
     "claim_points",
     "count_people",
     "count_persons",
-    "in_kernels",
     "read_cells",
 ]
 
@@ -95,12 +96,40 @@ class Reading:
         return np.argsort(self.place)
 
 
-def in_kernels(rows: npt.NDArray[Any], readings: Sequence[Reading]) -> tuple[Any, Any, Any, Any]:
-    """What rows of cells cover, as compiled loops take it.
+class Cells(NamedTuple):
+    """What the rows of a release cover, as compiled loops take it.
 
-    For each row and column the first and the last place. For each column with cells that are no
-    runs its number, where its `members` begin among those of all, and how long a line of them is.
+    Attributes
+    ----------
+    rows
+        The cell of each row in each column.
+    low, high
+        For each row and column the first and the last place.
+    sets
+        For each column with cells that are no runs its number, where its `members` begin among
+        those of all, and how long a line of them is.
     """
+
+    rows: Array
+    low: Array
+    high: Array
+    sets: Array
+    members: Array
+
+
+class Tree(NamedTuple):
+    """Points in a k-d tree: their order, and of each node its range in it, its two children (-1 for
+    a leaf), the box around its points and their weight."""
+
+    order: Array
+    span: Array
+    child: Array
+    box: Array
+    total: Array
+
+
+def cells_of(rows: npt.NDArray[Any], readings: Sequence[Reading]) -> Cells:
+    """What rows of cells cover."""
     low, high = (np.empty(rows.shape, np.int32) for _ in range(2))
     sets, members, start = [], [np.empty(0, np.int32)], 0
     for at, reading in enumerate(readings):
@@ -109,7 +138,7 @@ def in_kernels(rows: npt.NDArray[Any], readings: Sequence[Reading]) -> tuple[Any
             sets.append((at, start, reading.members.shape[1]))
             members.append(reading.members.ravel())
             start += reading.members.size
-    return low, high, np.array(sets, np.int64).reshape(-1, 3), np.concatenate(members)
+    return Cells(rows, low, high, np.array(sets, np.int64).reshape(-1, 3), np.concatenate(members))
 
 
 def read_cells(
@@ -350,11 +379,7 @@ def _halve(order: Array, points: Array, column: int, start: int, stop: int, midd
 
 @without_numba
 def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Order points into a k-d tree.
-
-    Returns the order, and for each node its range in that order, its two children (-1 for a leaf),
-    the box around its points and their weight.
-    """
+    """Order points into a k-d tree: the parts of a `Tree`."""
     n, m = points.shape
     order = np.empty(n, np.int64)
     for i in range(n):
@@ -395,22 +420,20 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
 
 
 @bare
-def _visit(
-    rows: Array, r: int, low: Array, high: Array, sets: Array, members: Array, node: int, box: Array
-) -> int:
+def _visit(cells: Cells, r: int, node: int, box: Array) -> int:
     """How the released row meets the box around a node: 0 not, 2 wholly, 1 partly."""
     whole = 2
-    for d in range(low.shape[1]):
+    for d in range(cells.low.shape[1]):
         first, last = box[node, d, 0], box[node, d, 1]
-        if last < low[r, d] or first > high[r, d]:
+        if last < cells.low[r, d] or first > cells.high[r, d]:
             return 0
-        if first < low[r, d] or last > high[r, d]:
+        if first < cells.low[r, d] or last > cells.high[r, d]:
             whole = 1
-    for s in range(sets.shape[0]):
-        d = sets[s, 0]
-        line = sets[s, 1] + rows[r, d] * sets[s, 2]
+    for s in range(cells.sets.shape[0]):
+        d = cells.sets[s, 0]
+        line = cells.sets[s, 1] + cells.rows[r, d] * cells.sets[s, 2]
         first, last = box[node, d, 0], box[node, d, 1]
-        covered = members[line + last + 1] - members[line + first]
+        covered = cells.members[line + last + 1] - cells.members[line + first]
         if covered == 0:
             return 0
         if covered < last - first + 1:
@@ -419,58 +442,37 @@ def _visit(
 
 
 @bare
-def _matches(
-    rows: Array,
-    r: int,
-    low: Array,
-    high: Array,
-    sets: Array,
-    members: Array,
-    points: Array,
-    at: int,
-) -> bool:
-    for d in range(low.shape[1]):
-        if points[at, d] < low[r, d] or points[at, d] > high[r, d]:
+def _matches(cells: Cells, r: int, points: Array, at: int) -> bool:
+    for d in range(cells.low.shape[1]):
+        if points[at, d] < cells.low[r, d] or points[at, d] > cells.high[r, d]:
             return False
-    for s in range(sets.shape[0]):
-        d = sets[s, 0]
-        place = sets[s, 1] + rows[r, d] * sets[s, 2] + points[at, d]
-        if members[place + 1] == members[place]:
+    for s in range(cells.sets.shape[0]):
+        d = cells.sets[s, 0]
+        place = cells.sets[s, 1] + cells.rows[r, d] * cells.sets[s, 2] + points[at, d]
+        if cells.members[place + 1] == cells.members[place]:
             return False
     return True
 
 
 @without_numba
-def count_people(
-    rows: Array,
-    low: Array,
-    high: Array,
-    sets: Array,
-    members: Array,
-    points: Array,
-    weights: Array,
-    order: Array,
-    span: Array,
-    child: Array,
-    box: Array,
-    total: Array,
-) -> Array:
+def count_people(cells: Cells, points: Array, weights: Array, tree: Tree) -> Array:
     """Weight of the points that each released row may stand for."""
-    found = np.zeros(len(rows))
+    order, span, child = tree.order, tree.span, tree.child
+    found = np.zeros(len(cells.rows))
     stack = np.empty(len(span) + 2, np.int64)
-    for r in range(len(rows)):
+    for r in range(len(cells.rows)):
         stack[0], depth = 0, 1
         while depth > 0:
             depth -= 1
             node = stack[depth]
-            meets = _visit(rows, r, low, high, sets, members, node, box)
+            meets = _visit(cells, r, node, tree.box)
             if meets == 0:
                 continue
             if meets == 2:
-                found[r] += total[node]
+                found[r] += tree.total[node]
             elif child[node, 0] < 0:
                 for i in range(span[node, 0], span[node, 1]):
-                    if _matches(rows, r, low, high, sets, members, points, order[i]):
+                    if _matches(cells, r, points, order[i]):
                         found[r] += weights[order[i]]
             else:
                 stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
@@ -479,30 +481,18 @@ def count_people(
 
 
 @without_numba
-def count_persons(
-    rows: Array,
-    low: Array,
-    high: Array,
-    sets: Array,
-    members: Array,
-    points: Array,
-    person: Array,
-    persons: int,
-    order: Array,
-    span: Array,
-    child: Array,
-    box: Array,
-) -> Array:
+def count_persons(cells: Cells, points: Array, person: Array, persons: int, tree: Tree) -> Array:
     """Different persons among the points that each released row may stand for."""
-    found = np.zeros(len(rows))
+    order, span, child = tree.order, tree.span, tree.child
+    found = np.zeros(len(cells.rows))
     seen = np.full(persons, -1, np.int64)
     stack = np.empty(len(span) + 2, np.int64)
-    for r in range(len(rows)):
+    for r in range(len(cells.rows)):
         stack[0], depth = 0, 1
         while depth > 0:
             depth -= 1
             node = stack[depth]
-            meets = _visit(rows, r, low, high, sets, members, node, box)
+            meets = _visit(cells, r, node, tree.box)
             if meets == 0:
                 continue
             if meets == 1 and child[node, 0] >= 0:
@@ -511,78 +501,49 @@ def count_persons(
                 continue
             for i in range(span[node, 0], span[node, 1]):
                 who = person[order[i]]
-                if seen[who] != r and (
-                    meets == 2 or _matches(rows, r, low, high, sets, members, points, order[i])
-                ):
+                if seen[who] != r and (meets == 2 or _matches(cells, r, points, order[i])):
                     seen[who] = r
                     found[r] += 1
     return found
 
 
 @compiled
-def _points_in(
-    rows: Array,
-    r: int,
-    low: Array,
-    high: Array,
-    sets: Array,
-    members: Array,
-    points: Array,
-    order: Array,
-    span: Array,
-    child: Array,
-    box: Array,
-    found: Array,
-) -> int:
+def _points_in(cells: Cells, r: int, points: Array, tree: Tree, found: Array) -> int:
     """Collect the points that a released row may stand for; how many they are."""
+    order, span, child = tree.order, tree.span, tree.child
     stack = np.empty(len(span) + 2, np.int64)
     stack[0], depth, count = 0, 1, 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        if _visit(rows, r, low, high, sets, members, node, box) == 0:
+        if _visit(cells, r, node, tree.box) == 0:
             continue
         if child[node, 0] >= 0:
             stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
             depth += 2
             continue
         for i in range(span[node, 0], span[node, 1]):
-            if _matches(rows, r, low, high, sets, members, points, order[i]):
+            if _matches(cells, r, points, order[i]):
                 found[count] = order[i]
                 count += 1
     return count
 
 
 @without_numba
-def claim_points(
-    rows: Array,
-    low: Array,
-    high: Array,
-    sets: Array,
-    members: Array,
-    points: Array,
-    weights: Array,
-    least: int,
-    order: Array,
-    span: Array,
-    child: Array,
-    box: Array,
-) -> Array:
+def claim_points(cells: Cells, points: Array, weights: Array, least: int, tree: Tree) -> Array:
     """The released row that each point goes to; -1 where none may stand for it.
 
     One released row after the other takes all points that are left and that it may stand for, if
     they weigh enough. Those that got none then try again, with points that others can spare.
     """
     owner = np.full(len(points), -1, np.int64)
-    weight = np.zeros(len(rows), np.int64)
+    weight = np.zeros(len(cells.rows), np.int64)
     found = np.empty(len(points), np.int64)
     for spared in range(2):
-        for r in range(len(rows)):
+        for r in range(len(cells.rows)):
             if weight[r] > 0:
                 continue
-            count = _points_in(
-                rows, r, low, high, sets, members, points, order, span, child, box, found
-            )
+            count = _points_in(cells, r, points, tree, found)
             free, more = 0, 0
             for i in range(count):
                 if owner[found[i]] < 0:

@@ -27,7 +27,14 @@ from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import STAR, as_text, mark_of, same_texts, without_marks
 from sfumato.privacy import DistinctDiversity
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.label_matching import Reading, build_tree, claim_points, in_kernels, read_cells
+from sfumato.release.label_matching import (
+    Reading,
+    Tree,
+    build_tree,
+    cells_of,
+    claim_points,
+    read_cells,
+)
 from sfumato.release.promise import Anonymity, Promise, promise_from_dict
 from sfumato.release.publish import Release
 from sfumato.tables import Table, table
@@ -233,10 +240,10 @@ class Recoding:
             breadth += share[self.groups[:, at]]
         order = np.argsort(breadth, kind="stable")
         weights = entries.row_counts
-        tree = build_tree(points, weights.astype(float))[:-1]
+        tree = Tree(*build_tree(points, weights.astype(float)))
         rows = self.groups[order]
-        limits = in_kernels(rows, list(readings.values()))
-        found = claim_points(rows, *limits, points, weights, least, *tree)
+        cells = cells_of(rows, list(readings.values()))
+        found = claim_points(cells, points, weights, least, tree)
         return Holding(np.where(found < 0, -1, order[found]), readings)
 
     @checked
