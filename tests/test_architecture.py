@@ -93,6 +93,11 @@ def test_rooms_need_each_other_in_no_circle() -> None:
     assert not found, "rooms import each other in a circle:\n" + "\n".join(found)
 
 
+def test_only_packages_list_their_names() -> None:
+    listing = [path for path in ROOT.rglob("*.py") if "\n__all__ " in path.read_text("utf-8")]
+    assert {path.name for path in listing} == {"__init__.py"}, listing
+
+
 MOST_FILES = 46
 """Files that whoever follows `anonymize -k 5` has to open."""
 

@@ -29,28 +29,6 @@ from typing import Any, ParamSpec, TypeVar
 from sfumato.errors import ParameterError
 from sfumato.fields import checked, fitted
 
-__all__ = [
-    "LEAST_MEMORY",
-    "Budget",
-    "Clock",
-    "Postponed",
-    "available_memory",
-    "checked_memory",
-    "each",
-    "limited",
-    "parse_memory",
-    "parse_size",
-    "parse_time",
-    "reuse_memory",
-    "share_memory",
-    "spans",
-    "submitted",
-    "together",
-    "usable_threads",
-    "within_budget",
-]
-
-
 LEAST_MEMORY = 256 * 2**20
 """Bytes below which a limit could not be kept: the program itself may take half of it."""
 MOST_THREADS = 1 << 16

@@ -29,18 +29,6 @@ from sfumato.results import Result
 if TYPE_CHECKING:
     from sfumato.tables import Table
 
-__all__ = [
-    "Dataset",
-    "Listing",
-    "Saved",
-    "describe",
-    "hierarchies",
-    "listing",
-    "load",
-    "names",
-    "path",
-    "save",
-]
 
 SECONDS = 30
 """How long a server may be silent."""

@@ -26,17 +26,6 @@ from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.fields import checked
 from sfumato.results import Result
 
-__all__ = [
-    "Written",
-    "WrittenFolder",
-    "people",
-    "people_batches",
-    "people_schema",
-    "write_hospital",
-    "write_people",
-]
-
-
 BLOCK = 100_000
 """Rows drawn at once, each block with a seed of its own: memory does not grow with the table."""
 NUMBERS = 50_000_000

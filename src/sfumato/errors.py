@@ -30,26 +30,6 @@ from typing import Any
 
 from sfumato.wording import shown
 
-__all__ = [
-    "BudgetError",
-    "ColumnError",
-    "EngineError",
-    "EngineMemoryError",
-    "HierarchyError",
-    "InputError",
-    "MissingExtraError",
-    "ParameterError",
-    "PeerError",
-    "PromiseError",
-    "SfumatoError",
-    "SourceError",
-    "TooManyClassesError",
-    "UnfinishedError",
-    "did_you_mean",
-    "spell",
-    "spelling",
-]
-
 
 class SfumatoError(Exception):
     """Base of all errors that Sfumato raises on purpose.

@@ -22,19 +22,6 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from sfumato.errors import ParameterError, did_you_mean
 
-__all__ = [
-    "ColumnSets",
-    "Columns",
-    "Field",
-    "Parameter",
-    "Weights",
-    "checked",
-    "declares",
-    "fitted",
-    "parameters",
-    "reference",
-]
-
 Columns = str | Sequence[str]
 """Names of columns; one may be given by itself."""
 ColumnSets = str | Sequence[str] | Sequence[Sequence[str]]

@@ -43,33 +43,6 @@ try:
 except ImportError:  # on Windows there are no locks of folders
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "INPUT_KEY",
-    "LARGEST_KEY",
-    "alone_in",
-    "appearing",
-    "certificate_path",
-    "file_fingerprint",
-    "held",
-    "keep_only",
-    "keyed_digest",
-    "make_folder",
-    "names_same",
-    "published",
-    "read_bytes",
-    "read_secret",
-    "read_text",
-    "read_unlinked",
-    "refuse_link",
-    "require_file",
-    "require_folder",
-    "similar_names",
-    "told_beside",
-    "unreadable",
-    "usual_mode",
-    "write_secret",
-    "write_text",
-]
 
 INPUT_KEY = "SFUMATO_INPUT_KEY"
 """The environment variable that says where the input key lies."""

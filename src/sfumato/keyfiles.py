@@ -23,7 +23,6 @@ from sfumato.results import Result
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["KeyPair", "is_signed_by", "make_pair", "pseudonym_key", "public_key", "signature"]
 
 _SHORTEST = 16
 """Bytes of randomness that a key of pseudonyms has at least."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["Frames", "Result", "drawn_by", "plain"]
 
 _pages: Callable[[], ModuleType]
 

@@ -36,8 +36,6 @@ from sfumato.privacy.models import require_missing
 from sfumato.tables import Table, table
 from sfumato.wording import counted
 
-__all__ = ["Alike", "alike", "risk", "sampling_weights", "write_risks"]
-
 
 @within_budget
 def risk(

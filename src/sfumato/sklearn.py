@@ -20,7 +20,6 @@ try:
 except ImportError:
     raise MissingExtraError("models", "sfumato.sklearn") from None
 
-__all__ = ["MondrianAnonymizer", "Recoder", "TopBottomCoder"]
 
 Array = npt.NDArray[Any]
 

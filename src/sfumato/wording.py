@@ -10,29 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = [
-    "among",
-    "amount",
-    "at_most",
-    "counted",
-    "counting",
-    "for_shell",
-    "hundredths",
-    "in_units",
-    "name_list",
-    "noun",
-    "percent",
-    "phrase",
-    "ratio",
-    "rows_known",
-    "sentence",
-    "several_below",
-    "shortened",
-    "shown",
-    "unit_of",
-    "units",
-]
-
 _UNITS: ContextVar[tuple[str, str]] = ContextVar("units", default=("rows", "row"))
 _SINGLE = {"people": "person", "companies": "company"}
 

@@ -37,29 +37,6 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.tables import Table
 
-__all__ = [
-    "SHORTEST_KEY",
-    "Merged",
-    "alone",
-    "check_actions",
-    "commonest_date",
-    "date_columns",
-    "days_of",
-    "described",
-    "key_of",
-    "known_to_all",
-    "moved",
-    "new_values",
-    "pseudonym_step",
-    "pseudonyms",
-    "ranked",
-    "require_dates",
-    "shift_step",
-    "shifted",
-    "told_of_dates",
-    "unmoved",
-]
-
 
 ACTIONS = ("drop", "pseudonym", "top", "bottom", "round", "recode")
 

@@ -26,8 +26,6 @@ from sfumato.budget import Budget
 from sfumato.kernels.compiling import compiled
 from sfumato.kernels.ranking import largest_first
 
-__all__ = ["ascend", "lower_class", "lower_classes"]
-
 _MOMENTUM = 0.7
 _PATIENCE = 8
 _AIM = 0.95

@@ -23,8 +23,6 @@ from sfumato.privacy.rules import groups_hold
 from sfumato.release.label_matching import Reading
 from sfumato.release.recoding import Recoding
 
-__all__ = ["keep_groups"]
-
 
 def keep_groups(
     problem: Problem,

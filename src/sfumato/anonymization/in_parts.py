@@ -85,17 +85,6 @@ from sfumato.utility import certainty_penalty
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
-__all__ = [
-    "PartSolver",
-    "combinations",
-    "moved",
-    "parts_for",
-    "planned_in_parts",
-    "refuse_too_large",
-    "release_in_parts",
-    "solve_in_parts",
-]
-
 
 ENOUGH_BYTES = 1 << 30
 """Memory for combinations where nobody named a limit."""

@@ -48,19 +48,6 @@ from sfumato.privacy import KAnonymity, Rules, compares, compile_rules, recounte
 from sfumato.privacy.rules import PERSONS, holds
 from sfumato.utility import column_losses
 
-__all__ = [
-    "MOST_COMBINATIONS",
-    "ROOM",
-    "EventSpace",
-    "Histories",
-    "SensitiveRows",
-    "combinations_of",
-    "known",
-    "own_columns",
-    "require_countable",
-    "solve_linkable",
-]
-
 MOST_COMBINATIONS = 20_000_000
 """Combinations of events of one person, summed over persons, beyond which nothing is started."""
 VALUES_COST = 20

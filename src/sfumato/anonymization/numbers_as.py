@@ -32,16 +32,6 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.hierarchy import Published
 
-__all__ = [
-    "STANDING",
-    "WORDS",
-    "as_read",
-    "bound_names",
-    "coincidences",
-    "midpoints",
-    "number_columns",
-    "type_of_bounds",
-]
 
 WORDS = {
     "mean": "shown as the mean of its class",

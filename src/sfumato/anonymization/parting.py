@@ -48,19 +48,6 @@ from sfumato.tables import Table
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
-__all__ = [
-    "Crowd",
-    "PartCosts",
-    "Whole",
-    "costs_of_parts",
-    "database",
-    "indices",
-    "joined",
-    "merged",
-    "merged_into",
-    "others_of",
-    "plan_parts",
-]
 
 MOST_VALUES = 1 << 20
 """Values of a column that are held; of a column of numbers with more, only the ends are."""

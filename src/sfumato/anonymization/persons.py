@@ -30,14 +30,6 @@ from sfumato.kernels import (
 )
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
 
-__all__ = [
-    "Persons",
-    "entries_of_persons",
-    "group_persons",
-    "numbered",
-    "persons_in_classes",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Persons:

@@ -69,19 +69,6 @@ from sfumato.wording import counted, noun
 if TYPE_CHECKING:
     from sfumato.anonymization.parting import Whole
 
-__all__ = [
-    "in_common_codes",
-    "of_type",
-    "prepare",
-    "refuse_named",
-    "require_people",
-    "shape_of",
-    "shapes_of",
-    "with_people",
-    "without_names",
-    "without_people",
-]
-
 
 def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None = None) -> Problem:
     """The problem to solve; only distinct combinations with their counts leave the engine.

@@ -56,29 +56,6 @@ from sfumato.utility import View
 if TYPE_CHECKING:
     from sfumato.anonymization.actions import Merged
 
-__all__ = [
-    "Blocks",
-    "Problem",
-    "Shape",
-    "Solution",
-    "allowed_blocks",
-    "axes_of",
-    "group_view",
-    "grouped",
-    "largest_sets",
-    "lifted",
-    "most_left_out",
-    "nothing_left",
-    "only",
-    "own_rows",
-    "piece_view",
-    "pieced",
-    "positions_of",
-    "published_groups",
-    "releasable",
-    "sensitive_of",
-    "with_ranges",
-]
 
 Shape = EncodedHierarchy | Ranges | ValueSets
 """How a column may be blurred: up a tree, into ranges, or into sets of values."""

@@ -8,8 +8,6 @@ from typing import Annotated, Any, TypedDict
 
 from sfumato.fields import Columns, Field
 
-__all__ = ["BLURRING", "METHODS", "Method", "MethodFields"]
-
 BLURRING = "How to blur"
 """The group of the parameters that say how."""
 

@@ -65,24 +65,6 @@ from sfumato.utility import (
 )
 from sfumato.wording import counted, percent
 
-__all__ = [
-    "all_actions",
-    "as_released",
-    "far_ends",
-    "in_words",
-    "label_warnings",
-    "promises_of",
-    "release_of",
-    "require_new_names",
-    "risks",
-    "rounding",
-    "sizes_before",
-    "step_of",
-    "suppressed_cells",
-    "touched_rows",
-    "utility",
-]
-
 Counted = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 """Classes and the persons in them, as pairs, and how many each class holds."""
 

@@ -35,8 +35,6 @@ from sfumato.release.recoding import Recoding
 from sfumato.tables import Table, table
 from sfumato.wording import shown
 
-__all__ = ["NumbersAs", "Request", "RequestFields"]
-
 WRITING = "Writing the release"
 NumbersAs = Literal["range", "mean", "median", "middle", "bounds"]
 """What stands for the numbers of a class."""

@@ -33,8 +33,6 @@ from sfumato.kernels import class_ids, group_sums, representatives
 from sfumato.privacy import Rules
 from sfumato.utility import column_losses
 
-__all__ = ["shared_columns", "solve_apart"]
-
 Solve = Callable[[Problem], Solution]
 CHOOSING = {"mondrian": "mondrian"}
 """The method that chooses K, by the method that is used then; a fast one where not listed."""

@@ -60,19 +60,6 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.anonymization.parting import Whole
 
-__all__ = [
-    "anonymize",
-    "components",
-    "earlier_releases",
-    "listed_texts",
-    "pseudonym_bytes",
-    "released",
-    "rows_and_people",
-    "solve",
-    "solver",
-    "stay_within",
-    "text_bytes",
-]
 
 SOLVED_CELL_BYTES = 56
 """What a cell takes in memory until a release is written and verified, measured."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sfumato.anonymization.problem import Shape
     from sfumato.utility import Query
 
-__all__ = ["Asked", "Predicate", "QueryLog"]
 
 Mask = npt.NDArray[np.bool_]
 Node = Any

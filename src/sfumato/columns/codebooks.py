@@ -24,16 +24,6 @@ import pyarrow.compute as pc
 from sfumato.columns.vocabulary import Meaning, Role
 from sfumato.errors import ColumnError, spell
 
-__all__ = [
-    "CODEBOOKS",
-    "RESTRICTED_AREAS",
-    "Codebook",
-    "is_postal_name",
-    "looks_postal",
-    "postal_text",
-]
-
-
 _LAW = {
     "an age": ("C", "age"),
     "a birth year": ("C", "birth year"),

@@ -22,29 +22,6 @@ import pyarrow.compute as pc
 from sfumato.columns.vocabulary import FILLERS, MEANINGS, Meaning, Role
 from sfumato.engines.protocol import Kind
 
-__all__ = [
-    "FEW",
-    "ColumnFacts",
-    "Forms",
-    "Found",
-    "dates_inside",
-    "form_of",
-    "inside_of",
-    "is_free_text",
-    "looks_coded",
-    "looks_like_ages",
-    "looks_like_amounts",
-    "looks_like_birth_years",
-    "looks_like_body_weights",
-    "looks_like_names",
-    "looks_numbered",
-    "meaning_of",
-    "share",
-    "words_in",
-    "words_of",
-]
-
-
 NEARLY = 0.9
 """Share of its filled cells that must stand alone for a column to be nearly a key."""
 FEW = 12

@@ -29,31 +29,6 @@ from sfumato.tables import Table
 from sfumato.tables.celltypes import MISSING_WORDS
 from sfumato.wording import counted
 
-__all__ = [
-    "EVIDENCE",
-    "LOOKED_AT",
-    "Changed",
-    "PersonColumn",
-    "Persons",
-    "alike_persons",
-    "known_persons",
-    "listed",
-    "misspelled_persons",
-    "named_by",
-    "names_of_persons",
-    "naming_columns",
-    "not_compared",
-    "numbers_of_persons",
-    "other_names",
-    "perhaps_persons",
-    "person_columns",
-    "published_names",
-    "refused_names",
-    "require_person",
-    "rows_of_words",
-    "shared_values",
-]
-
 LOOKED_AT = 2_000
 """Rows looked at to find suspects; whoever is suspected is counted on all rows."""
 EVIDENCE = 20

@@ -28,18 +28,6 @@ from sfumato.errors import BudgetError, spell
 from sfumato.tables import Table
 from sfumato.tables.open import refuse_too_wide
 
-__all__ = [
-    "Profile",
-    "cells_of",
-    "classes_together",
-    "equivalents",
-    "expanded",
-    "find_twins",
-    "positions",
-    "profile",
-]
-
-
 Item = TypeVar("Item")
 
 ROWS_AT_HAND = 250_000

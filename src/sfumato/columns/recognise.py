@@ -45,17 +45,6 @@ from sfumato.columns.profile import Profile, cells_of, classes_together, equival
 from sfumato.columns.vocabulary import WEIGHT, Meaning, Role
 from sfumato.results import Result
 
-__all__ = [
-    "KINDS",
-    "SURE",
-    "Neighbours",
-    "Recognised",
-    "named_after_people",
-    "recognise",
-    "recognise_columns",
-]
-
-
 KINDS = {
     "A": "names",
     "B": "geography below a state",

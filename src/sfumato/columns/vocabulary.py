@@ -10,9 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["FILLERS", "MEANINGS", "WEIGHT", "Meaning", "Role"]
-
-
 Role = Literal["identifier", "quasi-identifier", "sensitive", "other"]
 
 

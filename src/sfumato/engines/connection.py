@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from sfumato.engines.staging import Target
 
-__all__ = ["Connection", "Session", "interrupting", "temporary_name"]
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     import psycopg
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "UNKNOWN_SIZE", "arrow_type", "bare", "by_position", "columns_of", "copied_batches",
-    "copied_text", "decimal_of", "postgres_type", "received", "sent", "uploadable",
-]  # fmt: skip
 
 _MOST_DIGITS = 76
 UNKNOWN_SIZE = "decimal of unknown size"

@@ -36,8 +36,6 @@ from sfumato.engines.protocol import (
 from sfumato.engines.spool import Spool, give_back, held_bytes
 from sfumato.errors import EngineError, EngineMemoryError, SfumatoError, spell
 
-__all__ = ["DuckDB", "connect", "lock_down"]
-
 _ROWS = "rows"
 _MEGABYTE = 1 << 20
 _LEAST_OF_DUCKDB = 64 * _MEGABYTE

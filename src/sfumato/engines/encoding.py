@@ -43,22 +43,6 @@ from sfumato.kernels.ranking import (
 )
 from sfumato.wording import counted
 
-__all__ = [
-    "as_arrow",
-    "codes_among",
-    "codes_from_arrow",
-    "codes_of_table",
-    "compared_type",
-    "encode_apart",
-    "encode_batches",
-    "sortable",
-    "stored_cells",
-    "text_cells",
-    "valid_cells",
-    "values_of",
-]
-
-
 _WIDEST_TABLE = 1 << 20
 _LOOKED_AT = 1 << 12
 _AHEAD = 1 << 28

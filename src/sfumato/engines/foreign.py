@@ -44,9 +44,6 @@ from sfumato.errors import (
     spell,
 )
 
-__all__ = ["FOREIGN", "Foreign", "carried", "check_room", "json_kind", "parts_of", "read_foreign",
-           "write_foreign"]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Foreign:

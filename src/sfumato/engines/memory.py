@@ -55,8 +55,6 @@ from sfumato.errors import BudgetError
 from sfumato.kernels.ranking import translate
 from sfumato.wording import counted
 
-__all__ = ["MemoryEngine"]
-
 _REMEMBERED = 256
 """Histograms kept for column sets asked again."""
 _AT_ONCE = 4 * BATCH_ROWS

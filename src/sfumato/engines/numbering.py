@@ -29,8 +29,6 @@ from sfumato.engines.protocol import (
 from sfumato.engines.spool import give_back
 from sfumato.errors import EngineMemoryError
 
-__all__ = ["COPIED", "SEARCH_BYTES", "coded_rows"]
-
 SEARCH_BYTES = 40
 """What searches take for each row beside its codes, measured."""
 COPIED = 1.5

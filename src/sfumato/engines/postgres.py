@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from sfumato.engines.protocol import Kind
 
-__all__ = ["Postgres", "Server", "commit_together"]
 
 _SCHEMES = ("postgresql://", "postgres://")
 _SECRETS = ("password", "sslpassword")

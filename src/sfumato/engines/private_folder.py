@@ -19,8 +19,6 @@ from pathlib import Path
 
 from sfumato.errors import EngineError
 
-__all__ = ["PrivateFolder", "remove_abandoned"]
-
 try:
     import fcntl
 except ImportError:  # there are no such locks on Windows: folders go with the process, or stay

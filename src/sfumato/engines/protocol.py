@@ -42,13 +42,6 @@ if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
     from sfumato.engines.staging import Staged
 
-__all__ = [
-    "BATCH_BYTES", "BATCH_ROWS", "BLANKS", "CELL_BYTES", "HELD_BYTES", "MOST_COLUMNS", "SPELLINGS",
-    "TEXT_COPIES", "VALUE_BYTES", "Capabilities", "ClassSizes", "Codes", "Column", "Engine",
-    "KeepsText", "Kind", "Pairing", "PersonSizes", "Source", "Spelling", "TextForm", "as_declared",
-    "asks_sql", "beginnings", "codes_of", "column_of", "columns_named", "names_in", "rows_identity",
-    "smallest_dtype", "too_many_classes", "usual_dtype", "whole_number", "wide_number",
-]  # fmt: skip
 
 BATCH_ROWS = 131_072
 """Rows in a record batch unless asked otherwise."""

@@ -48,29 +48,6 @@ from sfumato.errors import EngineError
 from sfumato.kernels import group_rows
 from sfumato.kernels.ranking import translate
 
-__all__ = [
-    "Cells",
-    "Combinations",
-    "Cut",
-    "Dealt",
-    "InOrder",
-    "Lookup",
-    "Others",
-    "Parted",
-    "Parting",
-    "Recoder",
-    "Recoding",
-    "Step",
-    "Worked",
-    "copied",
-    "in_turn",
-    "mapping_table",
-    "output_schema",
-    "recoded_batch",
-    "tables_of_parts",
-    "unmatched",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Cells:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Spark"]
 
 _MARKER = "_SUCCESS"
 _PACKED_BYTES = 1 << 23

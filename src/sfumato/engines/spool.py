@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow.parquet as pq
 
-__all__ = ["INDEX", "LONG", "READ_BYTES", "Spool", "allow", "batch_rows", "give_back",
-           "held_bytes", "parquet_batches", "stored_sizes", "text_as_dictionary"]  # fmt: skip
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES, _LEAST_GROUP = 1 << 26, 1 << 20

@@ -71,8 +71,6 @@ from sfumato.kernels import group_sums, representatives, size_histogram
 from sfumato.kernels.ranking import translate
 from sfumato.wording import counted
 
-__all__ = ["SQLEngine"]
-
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 _FEWEST = 2048

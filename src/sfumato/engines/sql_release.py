@@ -58,7 +58,6 @@ from sfumato.engines.staging import Staged, Target, kept_form, stage_batches
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
-__all__ = ["stage", "try_parts"]
 
 _ALONE = 384 << 20
 """Memory below which rows are written by one thread."""

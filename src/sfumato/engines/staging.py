@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from sfumato.engines import statements as sql
     from sfumato.engines.connection import Session
 
-__all__ = ["Staged", "Target", "WrittenFile", "appearing_folder", "kept_form", "stage_batches"]
-
 
 class Target(Protocol):
     """Where a release goes: first under a temporary name, then under its own."""

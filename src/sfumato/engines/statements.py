@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 
     from sfumato.engines.recoding import Parting
 
-__all__ = [
-    "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "all_of",
-    "all_rows", "beside", "bucket", "by_class", "call", "class_sizes", "classes_in_parts", "close",
-    "collisions", "count_rows", "entries", "field", "filled", "holders", "in_parts", "matched",
-    "named", "nothing_of", "pairing", "parsed_name", "parsed_query", "part_counts", "part_of",
-    "person_sizes", "quoted", "recoded", "row_number", "rows_of_hashes", "select",
-    "shared_hashes", "sorted_by_part", "table", "text", "values_together",
-]  # fmt: skip
 
 Node = exp.Expr
 ORIGIN = "origin"

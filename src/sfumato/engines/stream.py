@@ -39,12 +39,6 @@ from sfumato.errors import EngineError, ParameterError, SourceError
 if TYPE_CHECKING:
     from sfumato.engines.spark import Spark
 
-__all__ = [
-    "PairReservoir",
-    "PartitionedStream",
-    "RowReservoir",
-    "StreamEngine",
-]
 
 Indices = npt.NDArray[np.int64]
 Drawn = TypeVar("Drawn", "RowReservoir", "PairReservoir")

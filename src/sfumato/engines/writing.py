@@ -32,25 +32,6 @@ from sfumato.engines.protocol import BATCH_ROWS, TextForm
 from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.kernels.ranking import by_appearance
 
-__all__ = [
-    "DELIMITERS",
-    "ONE_COLUMN_NULL",
-    "FileFormat",
-    "Writer",
-    "check_destination",
-    "compact",
-    "count_formulas",
-    "format_of",
-    "harmless",
-    "header_line",
-    "lines",
-    "marked_as_labels",
-    "parsed",
-    "removed",
-    "synced",
-    "unsigned_zeros",
-]
-
 _GROUP, _WIDE, _FEWEST = BATCH_ROWS, 32, 1024
 """Rows of a group up to so many columns, of wider tables as many cells, and rows at least."""
 _GROUP_TEXT, _MANY_LABELS = 1 << 24, 1 << 20

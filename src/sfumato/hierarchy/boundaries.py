@@ -26,8 +26,6 @@ from sfumato.hierarchy.labels import Published, ValueSets
 from sfumato.hierarchy.ranges import Ranges, numbers
 from sfumato.hierarchy.tree import Array
 
-__all__ = ["Boundaries", "Limit", "maximum_allowed"]
-
 _KINDS = ("marks", "max_width", "intervals")
 
 

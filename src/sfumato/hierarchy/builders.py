@@ -27,23 +27,6 @@ from sfumato.hierarchy.ranges import numbers
 from sfumato.hierarchy.tree import Tree
 from sfumato.wording import counted
 
-__all__ = [
-    "CALENDAR",
-    "dates",
-    "flat",
-    "infer",
-    "neighbours",
-    "ordered_groups",
-    "parse_arx",
-    "prefixes",
-    "read_arx",
-    "read_folder",
-    "read_taxonomy",
-    "taxonomy",
-    "write_arx",
-]
-
-
 CALENDAR = ("day", "month", "quarter", "year", "decade")
 """Levels of dates, finest first."""
 

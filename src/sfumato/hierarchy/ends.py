@@ -22,17 +22,6 @@ import pyarrow.compute as pc
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
 
-__all__ = [
-    "FINEST",
-    "SITTING",
-    "TICKS",
-    "Ends",
-    "finer_ends",
-    "resolution",
-    "round_ends",
-    "round_step",
-]
-
 FINEST = 0.01
 """A step is at most this share of the spread of the middle rows, unless values are coarser."""
 _MIDDLE = (0.1, 0.9)

@@ -16,14 +16,6 @@ from sfumato.hierarchy.tree import Array, Tree, join_table, lowest_common_ancest
 from sfumato.kernels import group_spans
 from sfumato.results import Result
 
-__all__ = [
-    "EncodedHierarchy",
-    "Hierarchy",
-    "HierarchySummary",
-    "describe",
-]
-
-
 _LARGEST_JOIN_TABLE = 4 * 2**20
 """Entries of a table of all lowest common ancestors; beyond, climbing is cheaper than the cache
 misses."""

@@ -20,8 +20,6 @@ from sfumato.hierarchy.labels import as_text, decoded
 from sfumato.hierarchy.ranges import numbers
 from sfumato.hierarchy.tree import Array
 
-__all__ = ["equal_frequency", "intervals"]
-
 _MOST_INTERVALS = 1_000_000
 _MANY = 0.25
 """Share of rare values among the ends from which on all ends move between values."""

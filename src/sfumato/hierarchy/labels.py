@@ -20,27 +20,6 @@ import pyarrow.compute as pc
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy.tree import Array
 
-__all__ = [
-    "STAR",
-    "Interval",
-    "Published",
-    "ValueSets",
-    "as_text",
-    "braces_around",
-    "decoded",
-    "different_texts",
-    "in_zone",
-    "mark_of",
-    "moments",
-    "null_code",
-    "read_interval",
-    "same_texts",
-    "set_members",
-    "star_beside",
-    "without_marks",
-]
-
-
 STAR = "*"
 """What stands for all values of a column."""
 

@@ -32,8 +32,6 @@ from sfumato.hierarchy.labels import (
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import class_ids, group_spans, representatives
 
-__all__ = ["MOST_MORE", "Ranges", "numbers", "published_ranges"]
-
 _FINEST_NUMBERS = FINEST / 5
 """Numbers end at finer steps than days do: classes are far narrower than the whole."""
 _LATE = re.compile(r"\d{5,}-")

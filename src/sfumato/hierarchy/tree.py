@@ -9,15 +9,6 @@ import numpy as np
 
 from sfumato.kernels.compiling import compiled
 
-__all__ = [
-    "Array",
-    "Tree",
-    "climb",
-    "join_table",
-    "lowest_common_ancestors",
-]
-
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 

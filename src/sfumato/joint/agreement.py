@@ -25,16 +25,6 @@ from sfumato.results import Result
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Column as SchemaColumn
 
-__all__ = [
-    "Agreement",
-    "Category",
-    "Column",
-    "Number",
-    "Outcome",
-    "Projection",
-    "declared_columns",
-    "read_agreement",
-]
 
 FORMAT = 1
 _PARTS = ("format", "study", "outcome", "projection", "column")

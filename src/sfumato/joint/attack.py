@@ -30,8 +30,6 @@ from sfumato.joint.agreement import Agreement
 from sfumato.joint.local_data import random_matrix
 from sfumato.kernels.compiling import bare, compiled
 
-__all__ = ["Attacker", "GridAttack", "equal_tables", "expect", "grid_attack", "lattice_attack"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

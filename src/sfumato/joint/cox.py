@@ -24,8 +24,6 @@ from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.kernels.compiling import compiled
 from sfumato.results import Result
 
-__all__ = ["CoxFit", "SortedRows", "Ties", "fit_cox", "newton", "tie_rows"]
-
 Floats = NDArray[np.float64]
 Ties = Literal["efron", "breslow"]
 

@@ -37,8 +37,6 @@ from sfumato.joint.hidden_newton import (
 )
 from sfumato.joint.secret_sharing import Arithmetic, Secret
 
-__all__ = ["OPENED", "PRECISION", "ExactFit", "counted", "exact_cox", "exact_stratified_cox"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

@@ -39,8 +39,6 @@ from sfumato.joint.secret_sharing import Arithmetic, LocalArithmetic, Opened, Pa
 from sfumato.secure.session import Session
 from sfumato.secure.tls import Address, parse_address
 
-__all__ = ["Parties", "exact_classifier", "fit_exact"]
-
 Floats = NDArray[np.float64]
 Kind = Literal["cox", "svm", "logistic"]
 

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.joint.secret_sharing import Arithmetic, Secret
 
-__all__ = ["Climb", "climb", "leading", "reciprocal", "symmetric"]
-
 Floats = NDArray[np.float64]
 
 HEAVIEST = 100.0

@@ -40,20 +40,6 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.joint.hidden_newton import Climb
 
-__all__ = [
-    "STEPS",
-    "ExactLeakage",
-    "Leakage",
-    "Protect",
-    "check_opened",
-    "exact_leakage",
-    "known_rows",
-    "leakage",
-    "narrowing",
-    "safe_rounding",
-    "step_effects",
-]
-
 
 Floats = NDArray[np.float64]
 Protect = Literal["rows", "cells"]

@@ -18,8 +18,6 @@ from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.joint.cox import newton
 from sfumato.results import Result
 
-__all__ = ["ClassifierFit", "Loss", "fit_logistic", "fit_svm", "loss_sums"]
-
 Floats = NDArray[np.float64]
 Loss = Literal["svm", "logistic"]
 _MOST_STEPS, _HALVINGS = 200, 50

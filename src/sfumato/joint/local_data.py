@@ -24,21 +24,6 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Encoded",
-    "LocalRows",
-    "add_dose",
-    "encode",
-    "encode_outcome",
-    "equivalent_dose",
-    "local_rows",
-    "project",
-    "projection_bounds",
-    "random_matrix",
-    "round_to",
-    "rows_to_fit",
-    "survived",
-]
 
 Floats = NDArray[np.float64]
 

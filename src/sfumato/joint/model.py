@@ -25,8 +25,6 @@ from sfumato.joint.share import Share, Stacked, stack
 from sfumato.joint.validation import auc, choose_penalty, concordance
 from sfumato.results import Result
 
-__all__ = ["JointModel", "Scores", "fit_shares", "read_model", "score", "write_model"]
-
 Floats = NDArray[np.float64]
 Kind = Literal["cox", "svm", "logistic"]
 

@@ -30,18 +30,6 @@ from sfumato.results import Result
 from sfumato.secure.channel import Channel, Traffic, printable
 from sfumato.secure.tls import TLS, Address, Door, dial, listening, named
 
-__all__ = [
-    "Certificates",
-    "Exchange",
-    "FitSession",
-    "Trust",
-    "checked_keys",
-    "gather",
-    "join",
-    "key_stream",
-    "make_card",
-]
-
 Card = dict[str, Any]
 _PROTOCOL = 2
 """Version of what passes between the parties; all must speak the same."""

@@ -43,7 +43,6 @@ from sfumato.joint.parties import Exchange, key_stream
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["Arithmetic", "LocalArithmetic", "Opened", "Pair", "Shamir"]
 
 Floats = NDArray[np.float64]
 Secret = NDArray[Any]

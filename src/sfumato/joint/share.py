@@ -36,8 +36,6 @@ from sfumato.joint.local_data import (
 from sfumato.joint.validation import price_of_privacy
 from sfumato.results import Result
 
-__all__ = ["Share", "ShareResult", "Stacked", "make_share", "read_share", "stack", "write_share"]
-
 Floats = NDArray[np.float64]
 Outcomes = tuple[Floats | None, NDArray[np.bool_]]
 Stacked = tuple[Floats, Floats | None, NDArray[np.bool_], Floats]

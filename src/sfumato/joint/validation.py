@@ -45,23 +45,6 @@ from sfumato.joint.local_data import (
 from sfumato.kernels.compiling import bare, compiled
 from sfumato.results import Result
 
-__all__ = [
-    "Evaluation",
-    "ModelScore",
-    "SeedScores",
-    "auc",
-    "choose_penalty",
-    "choose_seed",
-    "concordance",
-    "cross_validate",
-    "evaluate",
-    "evaluate_tables",
-    "price_of_privacy",
-    "read_seed_scores",
-    "score_seeds",
-]
-
-
 Floats = NDArray[np.float64]
 Outcomes = tuple[Floats | None, NDArray[np.bool_]]
 

@@ -26,29 +26,6 @@ from sfumato.budget import usable_threads
 from sfumato.kernels import compiling
 from sfumato.kernels.compiling import Loop, always_compiled
 
-__all__ = [
-    "BLOCK",
-    "LARGEST_SPACE",
-    "Columns",
-    "Histogram",
-    "class_ids",
-    "combination_sums",
-    "fitting",
-    "group_distinct",
-    "group_max",
-    "group_min",
-    "group_rows",
-    "group_spans",
-    "group_sums",
-    "held_by",
-    "histogram_of",
-    "keys_of",
-    "refine",
-    "representatives",
-    "size_histogram",
-    "unseparated_pairs",
-]
-
 BLOCK = 8192
 """Entries whose keys are made at a time: small enough to stay in the nearest cache."""
 LARGEST_SPACE = 1 << 62

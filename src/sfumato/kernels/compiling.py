@@ -35,18 +35,6 @@ from numpy.lib.array_utils import byte_bounds
 from sfumato.budget import Clock
 from sfumato.kernels.translating import Translated, UntranslatableError
 
-__all__ = [
-    "Loop",
-    "always_compiled",
-    "bare",
-    "by_numpy",
-    "compiled",
-    "njit",
-    "plain",
-    "without_delay",
-    "without_numba",
-]
-
 _FEW = 256
 """Entries up to which numpy is as quick as a compiled loop."""
 

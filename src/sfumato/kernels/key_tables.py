@@ -27,18 +27,6 @@ from sfumato.kernels.classes import BLOCK, Columns, Histogram, histogram_of
 from sfumato.kernels.compiling import always_compiled
 from sfumato.kernels.ranking import sorted_order
 
-__all__ = [
-    "cell_histogram",
-    "cell_sums",
-    "count_keys",
-    "fill_keys",
-    "find_keys",
-    "number_cells",
-    "number_keys",
-    "ones",
-    "slots_of",
-]
-
 _LANES = 4
 _LANED_CELLS = 1 << 14
 """Up to this many cells, neighbours count in tables of their own: equal neighbours would otherwise

@@ -35,16 +35,6 @@ from sfumato.kernels.classes import (
 )
 from sfumato.kernels.compiling import always_compiled, compiled
 
-__all__ = [
-    "Lookup",
-    "Partition",
-    "pairs_after",
-    "partition_of",
-    "renumbered",
-    "split",
-    "whole",
-]
-
 Ordinals = npt.NDArray[np.int64] | None
 _LOOKUP_CELLS = 1 << 20
 

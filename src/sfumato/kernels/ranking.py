@@ -18,19 +18,6 @@ from sfumato.kernels import compiling
 from sfumato.kernels.classes import group_rows
 from sfumato.kernels.compiling import always_compiled, compiled
 
-__all__ = [
-    "by_appearance",
-    "grown",
-    "largest_first",
-    "number_hashed",
-    "number_indices",
-    "number_nearby",
-    "number_new",
-    "sorted_order",
-    "text_ranks",
-    "translate",
-]
-
 _DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
 _FEW = 1 << 14

@@ -38,22 +38,6 @@ import numpy.typing as npt
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.kernels.compiling import compiled
 
-__all__ = [
-    "COSTS",
-    "DELTA",
-    "Cost",
-    "SortedGroups",
-    "check_k",
-    "grouping_cost",
-    "merge_small",
-    "optimal_groups",
-    "quantile_groups",
-    "quantile_mask",
-    "sample_size",
-    "sampled_cuts",
-    "sampled_quantile_groups",
-]
-
 Array = npt.NDArray[Any]
 Cost = Literal["k-median", "cellular", "k-center"]
 COSTS: tuple[Cost, ...] = ("k-median", "cellular", "k-center")

@@ -29,8 +29,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-__all__ = ["Translated", "UntranslatableError"]
-
 
 class UntranslatableError(Exception):
     """A loop, or a computer, that this module was not written for; numba may know it."""

@@ -22,8 +22,6 @@ from sfumato.joint.local_data import equivalent_dose
 from sfumato.joint.validation import Evaluation, ModelScore, evaluate
 from sfumato.papers.reproduction import Cell, Found, Grid, Picture, claim, elsewhere, figure, lines
 
-__all__ = ["EXPERIMENTS"]
-
 SITES = ("A", "B", "C", "D")
 MERGED = {1: "A", 12: "B", 13: "B", 3: "C", 11: "C", 22: "C"}
 """Institutions of the lung study; all others are D."""

@@ -32,8 +32,6 @@ from sfumato.populations.bounds import distinct_allowed, uniqueness_bound
 from sfumato.populations.plan import allot, privacy_utility_curve
 from sfumato.populations.sampled_quantiles import ValueReservoir
 
-__all__ = ["EXPERIMENTS"]
-
 USA = 3e8
 ROWS = 250_000
 EPS, DELTA = 0.01, 0.01

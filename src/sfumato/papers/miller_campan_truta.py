@@ -35,8 +35,6 @@ from sfumato.papers.reproduction import (
 )
 from sfumato.utility.comparison import boundary_violations
 
-__all__ = ["EXPERIMENTS"]
-
 QI = (
     "education-num",
     "workclass",

@@ -36,8 +36,6 @@ from sfumato.quasi.key import KeyQuery, goal_of
 from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.minimal_keys import sampled_border
 
-__all__ = ["EXPERIMENTS"]
-
 DELTA = 0.01
 STANDS_IN = {
     "idaho": "Oregon's survey stands in for the table of the census",

@@ -48,8 +48,6 @@ from sfumato.papers.reproduction import (
     timed,
 )
 
-__all__ = ["EXPERIMENTS", "coded"]
-
 Codes = npt.NDArray[np.int32]
 Measured = dict[str, Any]
 

@@ -30,41 +30,6 @@ from sfumato.files import appearing
 from sfumato.report.drawing import chart, picture
 from sfumato.results import Result
 
-__all__ = [
-    "BEGIN",
-    "END",
-    "PAPERS",
-    "VERDICTS",
-    "Cell",
-    "Experiment",
-    "Found",
-    "Grid",
-    "Picture",
-    "Reproduction",
-    "Section",
-    "Shelf",
-    "adult_complete",
-    "adult_distinct",
-    "census_adults",
-    "claim",
-    "covtype",
-    "elsewhere",
-    "faster",
-    "figure",
-    "home",
-    "lines",
-    "measured",
-    "oregon_adults",
-    "read",
-    "reproduce",
-    "sampled",
-    "seconds",
-    "shelf",
-    "timed",
-    "write",
-]
-
-
 PAPERS = {
     "motwani-xu": "Motwani & Xu: masking and finding quasi-identifiers",
     "park-shim": "Park & Shim: approximate algorithms for k-anonymity",

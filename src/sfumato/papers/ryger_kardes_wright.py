@@ -19,8 +19,6 @@ from sfumato.secure.arithmetic import _wrap_circuit
 from sfumato.secure.logarithm import SCALINGS, Setting, _paper_circuit, log2_quick
 from sfumato.secure.polynomial import PrivateKey, taylor_scale
 
-__all__ = ["EXPERIMENTS"]
-
 MODULUS = (1 << 60) - 93
 """A prime of 60 bits."""
 RUNS = {(17, 3): (0.0112, 1497, 5.0), (13, 4): (0.0044, 1386, 4.9), (10, 5): (0.0018, 1314, 4.8)}

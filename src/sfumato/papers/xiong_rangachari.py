@@ -34,8 +34,6 @@ from sfumato.papers.reproduction import (
 )
 from sfumato.utility import discernibility, weighted_discernibility
 
-__all__ = ["EXPERIMENTS"]
-
 Array = npt.NDArray[Any]
 
 KS = (2, 5, 10, 25, 50, 100)

@@ -11,8 +11,6 @@ import pyarrow as pa
 import sfumato as sf
 from sfumato.papers.reproduction import Cell, Found, Grid, adult_distinct, claim, figure
 
-__all__ = ["EXPERIMENTS"]
-
 FIVE = ("x1x6x", "xx27x", "x3x8x", "xx4x9", "5xxx0")
 SIX = ("1---", "22--", "3-3-", "-444", "---5", "----")
 STEPS = (

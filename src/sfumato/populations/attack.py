@@ -41,8 +41,6 @@ from sfumato.tables import Table, table
 if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy
 
-__all__ = ["AttackResult", "attack", "join_attack"]
-
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

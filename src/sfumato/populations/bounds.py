@@ -19,19 +19,6 @@ from itertools import combinations
 from sfumato.errors import ParameterError, spell
 from sfumato.wording import counted
 
-__all__ = [
-    "anonymity_given",
-    "check_promise",
-    "check_universe",
-    "distinct_allowed",
-    "distinct_needed",
-    "failure_given",
-    "minimal_sets",
-    "possible_sets",
-    "product_of",
-    "uniqueness_bound",
-]
-
 _MOST_PEOPLE = 2**53
 """Larger whole numbers are no exact floats."""
 

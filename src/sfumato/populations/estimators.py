@@ -33,19 +33,6 @@ from sfumato.errors import ParameterError
 from sfumato.populations.bounds import check_universe
 from sfumato.results import Result
 
-__all__ = [
-    "CopulaUniqueness",
-    "GaussianCopula",
-    "Model",
-    "PopulationUniqueness",
-    "fit_copula",
-    "pitman",
-    "population_uniqueness",
-    "snb",
-    "zayatz",
-]
-
-
 Model = Literal["pitman", "zayatz", "snb", "dankar"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -47,22 +47,6 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy
 
-__all__ = [
-    "Allotment",
-    "Blurred",
-    "Blurrer",
-    "CurvePoint",
-    "Plan",
-    "PlannedColumn",
-    "PrivacyUtilityCurve",
-    "Repair",
-    "allot",
-    "check_weights",
-    "make_plan",
-    "privacy_utility_curve",
-    "release_of_plan",
-]
-
 
 MOSTLY = 0.75
 """Share of numbers from which other text in a column is taken for a mistake."""

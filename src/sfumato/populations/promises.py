@@ -44,16 +44,6 @@ from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.wording import counted
 
-__all__ = [
-    "FewValues",
-    "MatchesPeople",
-    "MatchesPopulation",
-    "PeopleShare",
-    "people_share",
-    "share_figure",
-]
-
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import Budget, within_budget
-from sfumato.columns.codebooks import RESTRICTED_AREAS, postal_text
+from sfumato.columns.codebooks import RESTRICTED_AREAS as RESTRICTED_AREAS
+from sfumato.columns.codebooks import postal_text
 from sfumato.columns.content import words_of
 from sfumato.columns.persons import known_persons, not_compared, numbers_of_persons
 from sfumato.columns.profile import profile
@@ -36,22 +37,6 @@ from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.open import refuse_too_wide
 from sfumato.wording import counted
-
-__all__ = [
-    "FIRST_YEAR",
-    "OLDEST",
-    "RESTRICTED_AREAS",
-    "HarborColumn",
-    "SafeHarborForms",
-    "direct_identifiers",
-    "disallowed",
-    "harbor_cells",
-    "odd_dates",
-    "plan_safe_harbor",
-    "read_areas",
-    "safe_harbor",
-]
-
 
 MOST_RESTRICTED = 20_000
 OLDEST = 89

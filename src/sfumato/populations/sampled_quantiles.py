@@ -27,8 +27,6 @@ from sfumato.kernels.compiling import compiled
 from sfumato.kernels.sorted_groups import merge_small, sample_size, sampled_cuts
 from sfumato.results import Result
 
-__all__ = ["StreamGroups", "ValueReservoir", "recoded_batches", "sampled_groups"]
-
 
 class ValueReservoir:
     """A uniform sample, without replacement, of all numbers fed to it so far.

@@ -53,20 +53,6 @@ from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.open import refuse_too_wide
 
-__all__ = [
-    "ColumnSet",
-    "Distinct",
-    "Domain",
-    "Judge",
-    "PopulationReport",
-    "Sample",
-    "population",
-    "quasi_identifiers",
-    "read_sample",
-    "sizes_of",
-]
-
-
 Distinct = Literal["product", "joint", "estimate"]
 
 MOST_SETS = 200

@@ -29,8 +29,6 @@ from sfumato.privacy.base import (
 from sfumato.privacy.diversity import richest
 from sfumato.privacy.rules import ALPHA, DISTINCT
 
-__all__ = ["AlphaK", "AlphaKFields", "Sensitivity", "SensitivityFields"]
-
 
 class SensitivityFields(TypedDict, total=False):
     """Parameters of p-sensitive k-anonymity."""

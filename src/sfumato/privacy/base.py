@@ -25,22 +25,6 @@ from sfumato.hierarchy.tree import Array, Tree
 from sfumato.kernels import group_sums
 from sfumato.privacy.classes import ClassHistogram
 
-__all__ = [
-    "HOLDS",
-    "TOLERANCE",
-    "Asked",
-    "Counted",
-    "Measured",
-    "Model",
-    "Reach",
-    "SensitiveColumn",
-    "commonest",
-    "least",
-    "most",
-    "require_number",
-    "require_whole",
-]
-
 HOLDS = "What must hold"
 """The group of the models' parameters."""
 TOLERANCE = 1e-12

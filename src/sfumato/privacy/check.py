@@ -33,21 +33,6 @@ from sfumato.privacy.classes import Cells, ClassHistogram, matching_pairs, match
 from sfumato.results import Result
 from sfumato.wording import counted, noun
 
-__all__ = [
-    "DEFAULT_THRESHOLD",
-    "Check",
-    "Classes",
-    "HouseholdRisk",
-    "ModelFinding",
-    "Population",
-    "Risk",
-    "check",
-    "merged_checks",
-    "require_reachable",
-    "risk_of_classes",
-    "risk_of_persons",
-]
-
 
 @dataclass(frozen=True)
 class ModelFinding(Result):

@@ -24,7 +24,6 @@ from sfumato.tables.source import is_pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_table", "number_objects"]
 
 _OBJECTS = ((1 << 8, np.uint8), (1 << 14, np.uint16))
 """Different objects up to which a column is encoded by identity, and the type of the codes."""

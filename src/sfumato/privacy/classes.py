@@ -20,16 +20,6 @@ from sfumato.errors import BudgetError
 from sfumato.hierarchy.tree import Array, Tree
 from sfumato.kernels import class_ids, group_sums
 
-__all__ = [
-    "Cells",
-    "ClassHistogram",
-    "matching_pairs",
-    "matching_rows",
-    "matching_sizes",
-    "star_codes",
-]
-
-
 _DENSE_CELLS = 1 << 22
 """Cells of the blocks in which distances that need every value are computed."""
 

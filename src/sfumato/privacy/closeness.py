@@ -31,8 +31,6 @@ from sfumato.privacy.base import (
 )
 from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE
 
-__all__ = ["Closeness", "ClosenessFields", "Distance"]
-
 Distance = Literal["equal", "ordered", "hierarchical"]
 
 

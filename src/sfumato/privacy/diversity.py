@@ -38,16 +38,6 @@ from sfumato.privacy.rules import DISTINCT, ENTROPY, RECURSIVE
 from sfumato.tables import Table
 from sfumato.wording import counted as in_words
 
-__all__ = [
-    "DistinctDiversity",
-    "DiversityFields",
-    "EntropyDiversity",
-    "RecursiveDiversity",
-    "bin_edges",
-    "quantile_edges",
-    "richest",
-]
-
 
 class DiversityFields(TypedDict, total=False):
     """Parameters of l-diversity."""

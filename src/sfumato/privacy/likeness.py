@@ -31,8 +31,6 @@ from sfumato.privacy.base import (
 )
 from sfumato.privacy.rules import LIKE
 
-__all__ = ["Likeness", "LikenessFields"]
-
 Kind = Literal["basic", "enhanced"]
 
 

@@ -24,22 +24,6 @@ from sfumato.privacy.diversity import (
 )
 from sfumato.privacy.likeness import Likeness, LikenessFields
 
-__all__ = [
-    "COLUMNS",
-    "MODELS",
-    "KAnonymity",
-    "KAnonymityFields",
-    "KMap",
-    "KMapFields",
-    "Missing",
-    "ModelFields",
-    "PromiseFields",
-    "column_sets",
-    "model_from_dict",
-    "models_of",
-    "require_missing",
-]
-
 
 class KAnonymityFields(TypedDict, total=False):
     """Parameters of k-anonymity."""

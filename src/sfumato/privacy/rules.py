@@ -22,36 +22,6 @@ from sfumato.hierarchy.tree import Array, Tree
 from sfumato.kernels.compiling import Loop, bare, compiled, without_numba
 from sfumato.privacy.base import TOLERANCE, Model, SensitiveColumn
 
-__all__ = [
-    "ALPHA",
-    "CLOSE_EQUAL",
-    "CLOSE_ORDERED",
-    "CLOSE_TREE",
-    "DISTINCT",
-    "ENTROPY",
-    "LIKE",
-    "MAPPED",
-    "PERSONS",
-    "RECURSIVE",
-    "Rules",
-    "by_entries",
-    "clear",
-    "compares",
-    "compile_rules",
-    "enough",
-    "few_groups_hold",
-    "forget",
-    "groups_hold",
-    "held",
-    "holds",
-    "minimum_rows",
-    "recounted",
-    "sides_hold",
-    "take_in",
-    "with_crowd",
-    "with_persons",
-]
-
 DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA, MAPPED, LIKE = range(9)
 PERSONS = 9
 COMPARED = (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, LIKE)

@@ -20,17 +20,6 @@ from sfumato.engines.protocol import ClassSizes, CodeArray, Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.tables import Table
 
-__all__ = [
-    "Goal",
-    "Path",
-    "column_weights",
-    "greedy",
-    "histogram",
-    "pairs_within_entries",
-    "whole_weights",
-    "without_redundant",
-]
-
 
 def column_weights(opened: Table, weights: Mapping[str, float] | None) -> list[float]:
     """The weight of every column of a table, 1 where none is given."""

@@ -21,17 +21,6 @@ from sfumato.budget import Budget
 from sfumato.engines.protocol import Codes
 from sfumato.kernels.compiling import compiled
 
-__all__ = [
-    "Hitting",
-    "SetFamily",
-    "differences_within",
-    "differences_within_classes",
-    "hitting_sets",
-    "in_words",
-    "minimum_hitting_set",
-]
-
-
 WITNESS_ROWS = 20_000
 """Rows among which pairs are looked for at a time."""
 ORDERS = 4

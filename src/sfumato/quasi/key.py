@@ -41,18 +41,6 @@ from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
 
-__all__ = [
-    "Key",
-    "KeyQuery",
-    "Sample",
-    "exact_key",
-    "goal_of",
-    "greedy_cover",
-    "minimum_key",
-    "sampled_key",
-]
-
-
 MEASURES = ("key", "distinct", "separation")
 
 

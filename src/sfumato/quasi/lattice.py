@@ -25,24 +25,6 @@ from sfumato.errors import ParameterError, spell
 from sfumato.kernels.compiling import compiled
 from sfumato.quasi.greedy import Goal
 
-__all__ = [
-    "DEPTH_FIRST_COLUMNS",
-    "SUBSET_COLUMNS",
-    "Minimal",
-    "Set",
-    "all_subsets",
-    "count_parts",
-    "depth_first",
-    "in_order",
-    "levelwise",
-    "makes_smaller",
-    "minimal_from_subsets",
-    "refine",
-    "search_below",
-    "violating",
-]
-
-
 MERGED = 1 << 14
 """Entries are merged when the columns left have at most so many combinations."""
 

@@ -49,18 +49,6 @@ from sfumato.tables import Table, table
 from sfumato.tables.open import refuse_too_wide
 from sfumato.wording import counted
 
-__all__ = [
-    "DistinctCount",
-    "Identifying",
-    "PairShare",
-    "SeparationCount",
-    "greedy_publishable",
-    "mask",
-    "minimal_violation",
-    "plan_mask",
-    "proven_publishable",
-]
-
 
 class Identifying(Protocol):
     """How much a column set identifies, as an integer that only grows with columns."""

@@ -19,8 +19,6 @@ from sfumato.privacy.models import require_missing
 from sfumato.results import Result
 from sfumato.tables import table
 
-__all__ = ["Measures", "measure", "measures_of", "measures_of_persons"]
-
 
 @dataclass(frozen=True)
 class Measures(Result):

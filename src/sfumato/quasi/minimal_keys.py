@@ -54,16 +54,6 @@ from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
 
-__all__ = [
-    "METHODS",
-    "MinimalKeys",
-    "minimal_hitting_sets",
-    "minimal_keys",
-    "sample_pruner",
-    "sampled_border",
-]
-
-
 METHODS = (
     "auto",
     "depth-first",

@@ -26,8 +26,6 @@ from sfumato.quasi.greedy import Path
 from sfumato.quasi.sampling import all_combinations
 from sfumato.tables import Table
 
-__all__ = ["Histories", "PersonSeparation", "persons_of", "require_separation"]
-
 Set = tuple[int, ...]
 
 

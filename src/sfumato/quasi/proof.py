@@ -53,16 +53,6 @@ from sfumato.quasi.sampling import (
 )
 from sfumato.tables import Table
 
-__all__ = [
-    "Asked",
-    "Collisions",
-    "Proof",
-    "held_here",
-    "proven_minimum",
-    "proven_there",
-]
-
-
 ORDERS = 4
 """In how many random column orders failing sets are enlarged in one round."""
 FAILURES = 64

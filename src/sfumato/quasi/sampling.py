@@ -29,24 +29,6 @@ from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spe
 from sfumato.tables import Table
 from sfumato.wording import counted
 
-__all__ = [
-    "all_combinations",
-    "combination_bytes",
-    "differing_columns",
-    "log_sets",
-    "no_pairs",
-    "pair_indices",
-    "pairs_for_beta",
-    "pairs_for_separation",
-    "prune_below",
-    "pulled",
-    "refuse_long_cells",
-    "rows_for_distinct",
-    "rows_for_separation",
-    "sampled_rows",
-    "share",
-]
-
 
 def share(name: str, value: float) -> float:
     """Check that a parameter lies strictly between 0 and 1."""

@@ -46,19 +46,6 @@ from sfumato.tables import Table, table
 from sfumato.tables.parsing import messy
 from sfumato.wording import at_most, counted, for_shell, name_list, phrase
 
-__all__ = [
-    "Choice",
-    "ColumnScan",
-    "Combinations",
-    "PersonScan",
-    "Scan",
-    "combine",
-    "describe",
-    "most_identifying",
-    "scan",
-]
-
-
 SHOWN = 3
 """Pairs, and triples, that are counted exactly and returned."""
 RUNGS = 8

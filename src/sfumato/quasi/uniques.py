@@ -34,8 +34,6 @@ from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import counted
 
-__all__ = ["RowUniques", "Uniques", "uniques"]
-
 Bits = npt.NDArray[np.uint8]
 
 

@@ -32,8 +32,6 @@ from sfumato.quasi.proof import Asked, held_here
 from sfumato.results import Result
 from sfumato.tables import table
 
-__all__ = ["Violations", "violations"]
-
 DEPTH_FIRST_BYTES = 18
 """What a cell takes while sets are searched depth first, measured."""
 

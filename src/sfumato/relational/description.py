@@ -32,7 +32,9 @@ from sfumato.errors import (
 from sfumato.fields import checked, fitted
 from sfumato.files import read_bytes, refuse_link
 from sfumato.relational.discovery import (
-    Reference,
+    Reference as Reference,
+)
+from sfumato.relational.discovery import (
     Unfollowed,
     keys_and_references,
     keys_of_schema,
@@ -42,22 +44,6 @@ from sfumato.relational.discovery import (
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
 from sfumato.wording import counted, shown
-
-__all__ = [
-    "DESCRIPTION",
-    "LINK_BYTES",
-    "RELEASED_LINK_BYTES",
-    "TABLE_ENDINGS",
-    "Dataset",
-    "Reference",
-    "TableOf",
-    "dataset",
-    "is_dataset",
-    "require_room",
-    "schema_of",
-    "split_name",
-    "table_files",
-]
 
 DESCRIPTION = "dataset.toml"
 """What the file is called that describes a folder."""

@@ -22,19 +22,6 @@ from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.wording import counted
 
-__all__ = [
-    "Declared",
-    "Keys",
-    "Reference",
-    "Unfollowed",
-    "keys_and_references",
-    "keys_of_schema",
-    "likely_person",
-    "orphans_of",
-    "require_named",
-    "singular",
-]
-
 _KINDS = ("text", "integer", "decimal", "binary")
 """Kinds of columns that may be keys."""
 _INCLUDED = 0.5

@@ -32,8 +32,6 @@ from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.histories import NOBODY, Histories, Part
 from sfumato.wording import counted
 
-__all__ = ["Blurred", "blur"]
-
 Array = npt.NDArray[Any]
 Token = tuple[int, int]
 Seen = tuple[Any, ...]

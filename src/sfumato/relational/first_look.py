@@ -23,8 +23,6 @@ from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.wording import shown
 
-__all__ = ["DatasetScan", "TableScan", "scan"]
-
 
 @dataclass(frozen=True)
 class TableScan(Result):

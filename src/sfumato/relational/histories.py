@@ -54,17 +54,6 @@ from sfumato.wording import counted, shown
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
-__all__ = [
-    "Histories",
-    "Part",
-    "free_name",
-    "moved_dates",
-    "of_somebody",
-    "of_two_persons",
-    "read_histories",
-    "without_names",
-]
-
 
 Array = npt.NDArray[Any]
 NOBODY = -1

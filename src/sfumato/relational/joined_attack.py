@@ -30,8 +30,6 @@ from sfumato.release import Certificate
 from sfumato.release.label_matching import Reading, read_cells
 from sfumato.results import Result
 
-__all__ = ["TablesAttack", "attack"]
-
 Item = tuple[str, tuple[int, ...]]
 
 

@@ -17,8 +17,6 @@ from sfumato.relational.description import DESCRIPTION, Dataset, require_person,
 from sfumato.tables import Table
 from sfumato.wording import shown
 
-__all__ = ["Plan", "plan_of"]
-
 _UNDERSTOOD = frozenset(
     {
         "qi", "k", "m", "linkable", "person", "identifiers", "pseudonyms", "key_file", "seed",

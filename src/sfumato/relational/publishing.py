@@ -22,21 +22,6 @@ from sfumato.tables import Table
 from sfumato.tables.formats import is_postgres
 from sfumato.wording import shown
 
-__all__ = [
-    "CERTIFICATE",
-    "TableRelease",
-    "TablesRelease",
-    "certificate_of",
-    "certified",
-    "check_place",
-    "commit_tables",
-    "description_of",
-    "file_name",
-    "known_columns",
-    "place_of",
-    "smallest_class",
-]
-
 CERTIFICATE = "certificate.json"
 """What the certificate is called in the folder of a released dataset."""
 

@@ -73,8 +73,6 @@ from sfumato.tables.formats import is_postgres
 from sfumato.utility import column_losses
 from sfumato.wording import counted, shown
 
-__all__ = ["anonymize"]
-
 _FEWEST_VALUES = 10
 """Different values of a column that several tables keep, from which on it may join their rows."""
 _MOST_VALUES = 1_000_000

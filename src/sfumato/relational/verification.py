@@ -41,9 +41,6 @@ from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
 from sfumato.wording import counted, shown
 
-__all__ = ["LinkedTables", "WholeReferences", "is_released", "opened_release", "verify"]
-
-
 Link = tuple[str, str, str, str]
 """Table, column, table that is referred to, and its key."""
 

@@ -29,23 +29,6 @@ from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import among, counted, phrase
 
-__all__ = [
-    "NEARLY_ALL",
-    "NOT_PROMISED",
-    "Beside",
-    "Linked",
-    "Owned",
-    "about_persons",
-    "about_promise",
-    "at_hand",
-    "beside",
-    "largest_shares",
-    "linked",
-    "pseudonyms_of",
-    "remarks",
-    "say_shared",
-]
-
 NOT_PROMISED = "not promised: "
 """How sentences begin about what a promise leaves open."""
 

@@ -30,22 +30,11 @@ from sfumato.engines.foreign import FOREIGN, check_room
 from sfumato.engines.protocol import asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
-from sfumato.files import alone_in, appearing, certificate_path, published, unreadable, write_text
+from sfumato.files import alone_in, appearing, published, unreadable, write_text
+from sfumato.files import certificate_path as certificate_path
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
 from sfumato.tables import Table
-
-__all__ = [
-    "AGAIN",
-    "FIELDS",
-    "FORMAT",
-    "Certificate",
-    "certificate_path",
-    "check_certificate_place",
-    "check_place",
-    "checked_author",
-]
-
 
 FORMAT = 2
 """Version of the certificate's form; raised when old readers would misread a new one."""

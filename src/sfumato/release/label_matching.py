@@ -30,17 +30,6 @@ from sfumato.kernels.compiling import bare, compiled, without_numba
 if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy, Ranges
 
-__all__ = [
-    "Reading",
-    "Tree",
-    "build_tree",
-    "cells_of",
-    "claim_points",
-    "count_people",
-    "count_persons",
-    "read_cells",
-]
-
 
 Ints = npt.NDArray[np.int64]
 

@@ -24,8 +24,6 @@ from sfumato.hierarchy.tree import Array
 from sfumato.tables import Table
 from sfumato.wording import phrase
 
-__all__ = ["in_order", "told_by_order"]
-
 SHOWN = ("kept", "untouched")
 """What may be done to a column of which the release then tells all."""
 

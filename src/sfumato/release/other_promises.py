@@ -18,8 +18,6 @@ from sfumato.tables import Table
 from sfumato.wording import counted
 from sfumato.wording import ratio as told
 
-__all__ = ["LinkedHistories", "RatioAtMost", "WithoutColumns"]
-
 
 @dataclass(frozen=True)
 class RatioAtMost(CountsPersons):

@@ -29,20 +29,6 @@ from sfumato.results import Result, plain
 from sfumato.tables import Table
 from sfumato.wording import counted
 
-__all__ = [
-    "MEASURED_ELSEWHERE",
-    "Anonymity",
-    "CountsPersons",
-    "Finding",
-    "Promise",
-    "as_written",
-    "class_figures",
-    "measured_on",
-    "promise_class",
-    "promise_from_dict",
-    "require_same_classes",
-]
-
 
 @dataclass(frozen=True)
 class Finding(Result):

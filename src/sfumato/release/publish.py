@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
     from sfumato.release.recoding import Recoding as Groups
 
-__all__ = ["Release", "publish", "recorded_promises", "rehearse", "staged_release"]
-
 
 _PRIVATE = {"private": True}
 _COUNT_PERSONS = (Anonymity, RatioAtMost)

@@ -45,7 +45,6 @@ from sfumato.wording import shown
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Codes
 
-__all__ = ["Holding", "Recoding", "refuse_unreadable"]
 
 FORMAT = 1
 """Version of the file's form."""

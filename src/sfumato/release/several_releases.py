@@ -25,8 +25,6 @@ from sfumato.privacy import Check, DistinctDiversity, check
 from sfumato.release.promise import Anonymity, Finding
 from sfumato.tables import Table, table
 
-__all__ = ["combined", "stacked"]
-
 
 def combined(
     releases: Sequence[Table], row_key: str, promise: Anonymity

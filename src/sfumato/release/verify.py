@@ -50,8 +50,6 @@ from sfumato.tables import Table, table
 from sfumato.utility.comparison import boundary_violations
 from sfumato.wording import counted, sentence
 
-__all__ = ["Verification", "of_input", "promised", "signed", "verify"]
-
 Trees = str | Path | Mapping[str, Hierarchy]
 
 

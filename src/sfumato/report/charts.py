@@ -22,25 +22,6 @@ from sfumato.report.drawing import (
 from sfumato.risks import Alike
 from sfumato.wording import percent, unit_of
 
-__all__ = [
-    "class_sizes",
-    "column_fates",
-    "distribution",
-    "fractions",
-    "hazard",
-    "histogram",
-    "intervals",
-    "ladder",
-    "pair_strength",
-    "ratios",
-    "risk_curve",
-    "shares",
-    "strength",
-    "survival",
-    "trade",
-]
-
-
 LEAST_SHOWN = 0.01
 """The share that the longest bar stands for at least, if it fills the picture."""
 BOTH = {"before": QUIET, "after": ACCENT}

@@ -10,21 +10,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-__all__ = [
-    "MOST_IN_LATTICE",
-    "MOST_LEVELS",
-    "MOST_MEMBERS",
-    "MOST_SETS",
-    "Side",
-    "arcs_svg",
-    "exchange_svg",
-    "gathering_svg",
-    "lattice_svg",
-    "levels_svg",
-    "sets_svg",
-]
-
-
 MOST_MEMBERS = 12
 """Institutions drawn; of more the last box says how many."""
 _LINE = 17

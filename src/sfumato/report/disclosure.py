@@ -20,20 +20,6 @@ from sfumato.hierarchy import labels
 from sfumato.tables import Table
 from sfumato.wording import shown
 
-__all__ = [
-    "RARE",
-    "Ranges",
-    "common_values",
-    "counts_of",
-    "is_number",
-    "name_of",
-    "number_ends",
-    "numeric_bins",
-    "only_common",
-    "safe_moments",
-]
-
-
 RARE = 10
 """Values that fewer rows hold are not shown."""
 MOST_VALUES = 12

@@ -24,32 +24,6 @@ from typing import Any
 from sfumato.errors import MissingExtraError
 from sfumato.wording import at_most, percent
 
-__all__ = [
-    "ACCENT",
-    "CALM",
-    "COLOURS",
-    "GRID",
-    "INK",
-    "QUIET",
-    "ROWS",
-    "WARNING",
-    "WIDTH",
-    "Spec",
-    "apart",
-    "chart",
-    "chart_data",
-    "draw",
-    "gauge",
-    "name_axis",
-    "narrowed",
-    "picture",
-    "script",
-    "script_hash",
-    "share_axis",
-    "told",
-]
-
-
 Spec = dict[str, Any]
 INK, GRID = "#010203", "#040506"
 """Stand-ins for the page's text and line colours."""

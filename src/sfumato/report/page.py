@@ -16,25 +16,6 @@ from sfumato.files import write_text
 from sfumato.report.disclosure import RARE
 from sfumato.report.drawing import chart_data, draw, script, script_hash
 
-__all__ = [
-    "AT_HOME",
-    "Figure",
-    "Grid",
-    "Light",
-    "Page",
-    "Section",
-    "Tone",
-    "body_html",
-    "compact_html",
-    "page_html",
-    "quoted",
-    "tempered",
-    "templates",
-    "visible_blanks",
-    "write_page",
-]
-
-
 Tone = Literal["bad", "warn", "good"]
 
 

@@ -25,20 +25,6 @@ from typing import Any
 from sfumato.report.drawing import GRID, INK
 from sfumato.report.page import Figure, Grid, Page, Section, compact_html, write_page
 
-__all__ = [
-    "VEGALITE",
-    "compact",
-    "display",
-    "displayed",
-    "figures_page",
-    "figures_summary",
-    "notebook_spec",
-    "outputs",
-    "page_of",
-    "report",
-]
-
-
 _HOMES = {
     "Outcome": "secure:outcome",
     "Evaluation": "joint:evaluation",

@@ -32,22 +32,6 @@ from sfumato.kernels.compiling import Loop, njit, plain
 from sfumato.secure.circuit import NOT, XOR, Circuit
 from sfumato.secure.oblivious_transfer import ROWS_A_KEY
 
-__all__ = [
-    "Bits",
-    "CompiledEngine",
-    "Engine",
-    "PortableEngine",
-    "Words",
-    "available",
-    "choose",
-    "combine",
-    "ctr",
-    "evaluate",
-    "expand_keys",
-    "garble",
-    "hash_rows",
-]
-
 Bits = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 

@@ -33,20 +33,6 @@ from sfumato.secure.shares import Limbs, Ring, Shares, receive_elements
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = [
-    "argmax",
-    "argmin",
-    "below",
-    "check_room",
-    "cross_products",
-    "is_zero",
-    "multiply",
-    "rescale",
-    "scale",
-    "share_wrapping",
-    "shares_of_bits",
-    "wrapping_shares",
-]
 
 _TRANSFERS = 1 << 14
 """Transfers worked on at a time: what is made of them stays in the cache."""

@@ -39,7 +39,6 @@ from sfumato.secure.shares import Ring, Shares
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["BayesNet", "NetRules", "ScorePrecision", "search_net"]
 
 SCORES = ("burnside", "stirling")
 _TERMS, _PRECISION = 8, 24

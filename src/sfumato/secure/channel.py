@@ -32,8 +32,6 @@ from typing import Any, NoReturn
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, PeerError
 
-__all__ = ["FIRST_BYTES", "LARGEST_MESSAGE", "Channel", "Traffic", "opens_session", "printable"]
-
 _HEADER = struct.Struct(">4sI8s")
 FIRST_BYTES = _HEADER.size
 _DATA, _STOPPED = b"SFUd", b"SFUx"

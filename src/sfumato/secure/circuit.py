@@ -21,7 +21,6 @@ from sfumato.errors import ParameterError
 if TYPE_CHECKING:
     from sfumato.secure.shares import Ring
 
-__all__ = ["AND", "NOT", "ONE", "XOR", "ZERO", "Builder", "Circuit", "Word", "constant"]
 
 XOR, NOT, AND = 0, 1, 2
 ZERO, ONE = -1, -2

@@ -30,20 +30,6 @@ from sfumato.secure.shares import Ring, Shares, private, zeros
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = [
-    "Held",
-    "HeldCells",
-    "HeldRows",
-    "Part",
-    "Schema",
-    "agree",
-    "category_rank",
-    "cross_counts",
-    "many_cross_counts",
-    "pool_categories",
-    "scalar_product",
-]
-
 
 _LARGEST_MESSAGE = 1 << 20
 _MOST_VALUES, _MOST_COLUMNS = 1 << 12, 1 << 12

@@ -29,7 +29,6 @@ from sfumato.secure.shares import Ring, Shares
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["DecisionTree", "Leaf", "Split", "TreeRules", "grow_tree"]
 
 _MOST_FRACTION_BITS = 40
 _MOST_CELLS = 1 << 22

@@ -30,7 +30,6 @@ from sfumato.secure.oblivious_transfer import AHEAD, hashed
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["Outputs", "evaluate_circuit", "garble_circuit", "run_circuit", "run_twice"]
 
 _BATCH = 256
 """Instances garbled together: their labels stay in the cache."""

@@ -49,22 +49,6 @@ from sfumato.secure.shares import LARGEST_RING, Limbs, Ring, Shares
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = [
-    "COUNTS",
-    "FAST",
-    "QUICK_ERROR",
-    "SCALINGS",
-    "SETTINGS",
-    "Setting",
-    "known_bits",
-    "log",
-    "log2_quick",
-    "log_error",
-    "log_opened",
-    "log_opened_error",
-    "log_scale",
-    "x_log_x",
-]
 
 COUNTS = Ring.power_of_two(64)
 """In the fast setting counts, and what is computed from them, are shared modulo 2^64."""

@@ -48,7 +48,6 @@ from sfumato.kernels.compiling import compiled
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["AHEAD", "OTReceiver", "OTSender", "hashed", "receive_keys", "send_keys", "transpose"]
 
 Words = NDArray[np.uint64]
 _POINT = 32

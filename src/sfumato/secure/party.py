@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from sfumato.secure.counting import HeldCells, HeldRows, Schema
     from sfumato.secure.decision_tree import DecisionTree
 
-__all__ = [
-    "Logarithms",
-    "Meeting",
-    "Outcome",
-    "ToldCategories",
-    "bayes_net",
-    "id3",
-    "log_of_sums",
-    "read_schema",
-    "told_categories",
-    "warm_up",
-]
 
 Split = Literal["rows", "cells"]
 Found = TypeVar("Found", bound=Result)

@@ -32,23 +32,6 @@ from sfumato.secure.shares import Limbs, Ring, Shares
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = [
-    "BACKENDS",
-    "KEY_BITS",
-    "PrivateKey",
-    "PublicKey",
-    "check_backend",
-    "evaluate",
-    "minimax",
-    "minimax_error",
-    "paillier_counts",
-    "prime_of",
-    "product",
-    "taylor",
-    "taylor_error",
-    "taylor_scale",
-]
-
 
 BACKENDS = ("ot", "paillier")
 _HIDING = 80

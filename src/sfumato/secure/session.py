@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from sfumato.secure.oblivious_transfer import OTReceiver, OTSender
     from sfumato.secure.polynomial import PrivateKey, PublicKey
 
-__all__ = ["PROTOCOL_VERSION", "Session", "SessionReport", "connect", "listen", "together"]
 
 PROTOCOL_VERSION = 2
 Role = Literal["alice", "bob"]

@@ -21,18 +21,6 @@ from sfumato.secure import _kernels
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = [
-    "LARGEST_RING",
-    "Limbs",
-    "Ring",
-    "Shares",
-    "private",
-    "receive_elements",
-    "reveal",
-    "reveal_real",
-    "share",
-    "zeros",
-]
 
 Limbs = NDArray[np.uint64]
 """Ring elements as rows of 64-bit limbs, the lowest first."""

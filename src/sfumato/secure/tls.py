@@ -30,8 +30,6 @@ from sfumato.files import read_secret, write_secret
 from sfumato.results import Result
 from sfumato.secure.channel import FIRST_BYTES, opens_session
 
-__all__ = ["TLS", "Address", "Door", "KeyPaths", "accept", "dial", "make_keys", "parse_address"]
-
 Address = tuple[str, int]
 _GREETING_SECONDS = 10.0
 """How long a caller may take to show who it is."""

@@ -18,20 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = [
-    "MISSING_WORDS",
-    "TYPES",
-    "BigIntegerText",
-    "BooleanText",
-    "ColumnReading",
-    "DateText",
-    "DecimalText",
-    "FloatText",
-    "IntegerText",
-    "TimestampText",
-]
-
-
 _DIGITS = 38
 """What a 128-bit decimal holds."""
 

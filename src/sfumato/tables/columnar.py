@@ -55,20 +55,6 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow.parquet as pq
 
-__all__ = [
-    "ArrowFile",
-    "ArrowSource",
-    "CopySource",
-    "DatasetSource",
-    "FrameSource",
-    "ParquetSource",
-    "arrow_ready",
-    "from_pandas",
-    "from_polars",
-    "text_bytes",
-    "with_columns",
-]
-
 
 class ArrowSource(BaseSource):
     """An Arrow table, not copied; `path` is the file that its rows were read from, if any."""

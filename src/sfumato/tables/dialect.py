@@ -25,22 +25,6 @@ from sfumato.engines.writing import DELIMITERS
 from sfumato.errors import ParameterError, SourceError, spell
 from sfumato.wording import counted
 
-__all__ = [
-    "Layout",
-    "checked_encoding",
-    "first_undecodable",
-    "guessed_encoding",
-    "layout_of",
-    "long_cells_allowed",
-    "looks_western",
-    "never_closed",
-    "ragged_line",
-    "runs_to_the_end",
-    "unclosed_quote",
-    "undecodable_bytes",
-]
-
-
 _LOOKED_AT = 2000
 """Records of the sample that decide."""
 _IN_NO_TEXT = "\x1f"

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from sfumato.engines.protocol import Engine, Source
     from sfumato.tables.open import Opening
 
-__all__ = [
-    "is_postgres",
-    "is_query",
-    "kind_of",
-    "open_path",
-    "open_postgres",
-    "open_query",
-    "open_relation",
-    "open_standard_input",
-    "piped_in",
-]
 
 Kind = str
 """``text``, ``parquet``, ``arrow``, ``arrow stream``, or a kind of `FOREIGN`."""

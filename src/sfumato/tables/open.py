@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     from sfumato.engines.stream import StreamEngine
     from sfumato.tables.parsing import Unparsed
 
-__all__ = [
-    "Table",
-    "opened",
-    "stream",
-    "table",
-]
-
 
 class Table(Frames):
     """A table, wherever its rows live; made by `sfumato.table`.

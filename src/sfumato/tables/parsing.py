@@ -26,7 +26,6 @@ from sfumato.tables.source import BaseSource
 if TYPE_CHECKING:
     from sfumato.tables.text import TextFile
 
-__all__ = ["KINDS", "Messy", "ParsedSource", "ParsedText", "Unparsed", "messy"]
 
 Unparsed = Literal["stop", "null"]
 

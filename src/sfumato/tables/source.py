@@ -41,25 +41,6 @@ from sfumato.files import file_fingerprint
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = [
-    "TEXT_VALUE",
-    "BaseSource",
-    "StreamSource",
-    "TemporarySource",
-    "chosen",
-    "columns_of",
-    "failures_in_our_words",
-    "is_pandas",
-    "is_polars",
-    "kept",
-    "plain_array",
-    "plain_columns",
-    "plain_type",
-    "rows_fingerprint",
-    "spare_pandas",
-    "with_plain_types",
-]
-
 
 TEXT_VALUE = 48
 """Bytes that a text takes besides its letters while different ones are numbered and ranked."""

@@ -37,7 +37,6 @@ from sfumato.wording import counted
 if TYPE_CHECKING:
     from pyarrow import csv
 
-__all__ = ["TextFile", "joined", "read_fully", "text_batches"]
 
 _SAMPLE = 1 << 20
 _BLOCK = 1 << 21

@@ -70,16 +70,6 @@ from sfumato.utility.usefulness import (
 )
 from sfumato.wording import counted, phrase
 
-__all__ = [
-    "NotPaired",
-    "Utility",
-    "boundary_violations",
-    "compare",
-    "measured_by_cells",
-    "pair_tables",
-    "summarize",
-]
-
 
 class NotPaired(ParameterError):
     """Which row of a release was which row of its table is not known."""

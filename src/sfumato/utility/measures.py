@@ -31,26 +31,6 @@ from sfumato.kernels.ranking import largest_first
 from sfumato.privacy.classes import ClassHistogram
 from sfumato.results import Result
 
-__all__ = [
-    "READINGS",
-    "Similarity",
-    "View",
-    "average_class_size",
-    "certainty_penalty",
-    "column_losses",
-    "discernibility",
-    "distribution_distances",
-    "general_loss",
-    "granularity",
-    "information_loss",
-    "majority_penalty",
-    "non_uniform_entropy",
-    "regions",
-    "similarity",
-    "weighted_discernibility",
-]
-
-
 READINGS = ("label", "overlap", "region")
 """Which rows a row cannot be told from in one column; see `weighted_discernibility`."""
 _CELLS = 1 << 24

@@ -17,20 +17,6 @@ from sfumato.results import Result
 from sfumato.utility.measures import View, distributions
 from sfumato.wording import counted
 
-__all__ = [
-    "Accuracy",
-    "Answer",
-    "Contingency",
-    "Query",
-    "Statistics",
-    "Workload",
-    "accuracy",
-    "answer_workload",
-    "contingency",
-    "cross_validated",
-    "statistics",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Query:

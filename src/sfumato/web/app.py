@@ -39,8 +39,6 @@ from sfumato.web.sources import ENDINGS, TableFolders, Uploads, read_reading
 from sfumato.web.steps import Steps
 from sfumato.web.verbs import VERBS, Asking
 
-__all__ = ["Job", "Jobs", "Workbench"]
-
 STATIC = {
     "icon.svg": ("image/svg+xml", "web/static/icon.svg"),
     "report.css": ("text/css", "report/templates/report.css"),

@@ -19,21 +19,6 @@ from sfumato.report.pages.risk import worst_risk
 from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.wording import counted, counting, percent, units
 
-__all__ = [
-    "Candidate",
-    "Node",
-    "best_of",
-    "candidates_from",
-    "candidates_to",
-    "cheapest",
-    "curve",
-    "drawn_lattice",
-    "names_of",
-    "node_asked",
-    "nodes_of",
-    "place_of",
-]
-
 
 @dataclass(frozen=True)
 class Candidate:

@@ -30,22 +30,6 @@ from sfumato.tables import table
 from sfumato.web.hierarchies import EditableHierarchy
 from sfumato.wording import phrase
 
-__all__ = [
-    "DEMANDS",
-    "DISTANCES",
-    "FIRST",
-    "OFFERED",
-    "OWN_KEY",
-    "ROLES",
-    "Choices",
-    "choices_from",
-    "choices_to",
-    "methods",
-    "read_choices",
-    "write_choices",
-    "write_trees",
-]
-
 ROLES = ("quasi-identifier", "sensitive", "identifier", "other")
 """Parts a column can play; identifiers are left out of a release, or replaced by pseudonyms."""
 DEMANDS = {n: one for n, one in parameters(ModelFields).items() if one.field.label is not None}

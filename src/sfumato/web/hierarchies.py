@@ -20,9 +20,6 @@ from sfumato.engines.protocol import Column
 from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import Hierarchy, Tree
 
-__all__ = ["MOST_VALUES", "EditableHierarchy", "Held", "built", "inferred", "read", "ways"]
-
-
 LONGEST_LABEL = 200
 
 

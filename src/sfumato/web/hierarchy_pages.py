@@ -25,8 +25,6 @@ from sfumato.web.project import Project
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
 
-__all__ = ["Editing", "Line", "few_hold", "lines_of", "opened_at_first"]
-
 
 AT_FIRST = 40
 """Lines that are open when the page is first seen, about."""

@@ -27,24 +27,6 @@ from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.web.sources import Reading
 from sfumato.wording import counted, in_units, phrase, sentence
 
-__all__ = [
-    "NOT_HERE",
-    "Answered",
-    "Asked",
-    "Kept",
-    "Made",
-    "Version",
-    "apart_from",
-    "digest",
-    "digest_of",
-    "noted",
-    "questions_from",
-    "questions_to",
-    "size_of",
-    "version_of",
-]
-
-
 ABOUT_FILES = ("certificate", "signature", "fingerprint")
 """Checks of a release that are about its files, not about people."""
 NOT_HERE = "\0"

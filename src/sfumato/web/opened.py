@@ -30,8 +30,6 @@ from sfumato.web.choices import Choices, read_choices, write_choices
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 from sfumato.web.sources import FirstRows, Reading
 
-__all__ = ["Decided", "OpenTable", "Stamp", "in_time", "stamp_of"]
-
 MOST_UNDO = 50
 QUICK = 2_000_000
 """Rows times columns that are counted while a page waits."""

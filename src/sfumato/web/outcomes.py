@@ -44,7 +44,6 @@ from sfumato.wording import phrase
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
 
-__all__ = ["MOST_ROWS", "ORDERS", "Outcomes", "Rows", "rows_of"]
 
 RANGE = (2, 3, 5, 10, 20, 50)
 """The k that are tried for a curve."""

@@ -44,31 +44,6 @@ from sfumato.web.opened import Decided
 from sfumato.web.project import Project
 from sfumato.wording import among, at_most, counted, counting, percent, phrase, sentence, units
 
-__all__ = [
-    "BEGAN",
-    "LANES",
-    "MUST_HOLD",
-    "Form",
-    "along",
-    "blurred",
-    "demanded",
-    "edition_of",
-    "explore",
-    "form_of",
-    "frame",
-    "in_page_words",
-    "listed",
-    "meter",
-    "number_or_none",
-    "page",
-    "post",
-    "risk",
-    "to",
-    "told",
-    "whole",
-]
-
-
 T = TypeVar("T")
 Form = dict[str, list[str]]
 LARGEST_FORM = 4_000_000

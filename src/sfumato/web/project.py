@@ -60,8 +60,6 @@ from sfumato.web.kept import (
 from sfumato.web.opened import OpenTable, Stamp, stamp_of
 from sfumato.wording import counting, for_shell
 
-__all__ = ["Project"]
-
 MOST_CANDIDATES = 24
 MOST_AT_HAND = 6
 """Releases made of the table as it is read whose rows are kept at hand."""

@@ -34,9 +34,6 @@ from sfumato.errors import EngineError
 from sfumato.report import drawing
 from sfumato.web.app import Workbench
 
-__all__ = ["Guard", "Server", "entrance"]
-
-
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "

@@ -33,21 +33,7 @@ from sfumato.errors import EngineError, ParameterError, SourceError
 from sfumato.files import held, read_unlinked, write_text
 from sfumato.report.disclosure import as_text
 from sfumato.tables import Table, table
-from sfumato.tables.parsing import KINDS
 from sfumato.wording import for_shell
-
-__all__ = [
-    "DELIMITERS",
-    "ENDINGS",
-    "KINDS",
-    "FirstRows",
-    "Listed",
-    "Reading",
-    "TableFolders",
-    "Uploads",
-    "read_reading",
-]
-
 
 LISTED = (
     ".csv", ".tsv", ".csv.gz", ".csv.zst", ".tsv.gz", ".tsv.zst", ".parquet", ".pq", ".arrow",

@@ -20,6 +20,7 @@ from sfumato.budget import Budget
 from sfumato.engines.foreign import FOREIGN, parts_of
 from sfumato.errors import ParameterError
 from sfumato.report.page import body_html
+from sfumato.tables.parsing import KINDS
 from sfumato.web import pages
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, Choices
 from sfumato.web.opened import Decided
@@ -35,14 +36,13 @@ from sfumato.web.pages import (
     whole,
 )
 from sfumato.web.project import Project
-from sfumato.web.sources import DELIMITERS, KINDS, Reading
+from sfumato.web.sources import DELIMITERS, Reading
 from sfumato.web.verbs import VERBS
 from sfumato.wording import counted, percent
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
 
-__all__ = ["Steps"]
 
 FOREIGN_ENDINGS = {".parquet", ".pq", ".arrow", ".feather", ".ipc"} | {
     f".{end}" for one in FOREIGN.values() for end in one.endings

@@ -33,7 +33,6 @@ from sfumato.wording import counted, for_shell, name_list, phrase
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
 
-__all__ = ["VERBS", "Around", "Asking", "Question", "Verb", "command_of"]
 
 Given = Mapping[str, Any]
 AS_IT_IS = "the table as it is"

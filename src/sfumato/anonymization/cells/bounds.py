@@ -53,21 +53,6 @@ from sfumato.budget import Budget
 from sfumato.errors import BudgetError
 from sfumato.kernels.compiling import compiled
 
-__all__ = [
-    "BOUNDS",
-    "Bound",
-    "Dual",
-    "Optimum",
-    "ascent",
-    "certified",
-    "dual_of",
-    "lower_bound",
-    "opt_lb",
-    "optimum",
-    "repaired",
-]
-
-
 BOUNDS = ("auto", "opt-lb", "lp", "exact")
 
 _FEW_STEPS, _MANY_STEPS = 50, 200

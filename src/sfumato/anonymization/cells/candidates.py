@@ -33,18 +33,6 @@ from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.kernels.key_tables import ones
 
-__all__ = [
-    "MOST_PATTERNS",
-    "MOST_PLACES",
-    "Candidates",
-    "Neighbours",
-    "Patterns",
-    "closed_candidates",
-    "frequent_candidates",
-    "patterns_of",
-    "require_complete",
-]
-
 MOST_PATTERNS = 1 << 14
 
 _MOST_WORK, _CHOSEN_WORK = 25_000_000_000, 10_000_000_000

@@ -40,8 +40,6 @@ from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
 from sfumato.wording import counted
 
-__all__ = ["Choices", "Loosened", "fewest", "loosened", "solve"]
-
 
 @dataclass(frozen=True)
 class Choices:

@@ -47,19 +47,6 @@ from sfumato.errors import ParameterError
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy.rules import forget, groups_hold, holds, take_in
 
-__all__ = [
-    "ALGORITHMS",
-    "approx_cf",
-    "approx_dr",
-    "approx_ds",
-    "approx_fq",
-    "approx_gr",
-    "approx_naive",
-    "guided",
-    "possible_entries",
-    "start",
-]
-
 ALGORITHMS = ("dr", "cf", "fq", "naive", "gr", "ds")
 """OPT-LB, the eighth of the paper with CF-β, is the bound ``opt-lb``."""
 

@@ -42,8 +42,6 @@ from sfumato.kernels.compiling import compiled
 from sfumato.kernels.ranking import largest_first
 from sfumato.privacy.rules import forget, holds, take_in
 
-__all__ = ["FEW_ROUNDS", "IMPROVEMENTS", "improved", "local_search", "rounds_of"]
-
 IMPROVEMENTS = ("none", "local", "milp")
 
 _AT_ONCE = 64

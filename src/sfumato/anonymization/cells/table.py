@@ -24,34 +24,6 @@ from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
 from sfumato.privacy.rules import forget, holds, take_in
 
-__all__ = [
-    "MOST_COLUMNS",
-    "PRICE_UNIT",
-    "CellTable",
-    "Groups",
-    "Partition",
-    "bits_for",
-    "cell_table",
-    "fits",
-    "groups_of",
-    "join",
-    "key_of",
-    "mark_of",
-    "move_keys",
-    "new_group",
-    "new_marks",
-    "new_slots",
-    "number_classes",
-    "refresh",
-    "rest_holds",
-    "slot_of",
-    "sort_classes",
-    "spread_over",
-    "table_of_codes",
-    "total",
-    "unite",
-]
-
 MOST_COLUMNS = 62
 """Sets of columns are the bits of one machine word."""
 

@@ -99,14 +99,6 @@ from sfumato.privacy.rules import (
     take_in,
 )
 
-__all__ = [
-    "fill_from_classes",
-    "gather",
-    "improve",
-    "rows_of_values",
-    "sketch",
-]
-
 PART = 12_000
 """Least number of entries of a part; twice as many are not cut."""
 NEAR = (12_000, 1_000)

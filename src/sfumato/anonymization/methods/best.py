@@ -66,8 +66,6 @@ from sfumato.hierarchy import EncodedHierarchy, ValueSets
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.rules import DISTINCT, Rules, compares, groups_hold, recounted
 
-__all__ = ["solve"]
-
 ROUNDS = 1
 """Rounds without a time limit, unless more are asked for. Each takes twice as long as the last."""
 DOUBLED = 6

@@ -51,8 +51,6 @@ from sfumato.privacy.rules import (
     recounted,
 )
 
-__all__ = ["solve"]
-
 T = TypeVar("T")
 Levels = tuple[int, ...]
 UNKNOWN, FAILS, HOLDS = 0, 1, 2

@@ -23,8 +23,6 @@ from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare, compiled
 from sfumato.privacy.rules import COMPARED, DISTINCT, Rules, holds
 
-__all__ = ["Iteration"]
-
 MOST_NODES = 1 << 17
 """Nodes of a lattice; of a larger one some levels are left out."""
 TALLIED = 1 << 24

@@ -64,8 +64,6 @@ from sfumato.privacy.rules import (
     take_in,
 )
 
-__all__ = ["clustered_groups", "place_leftovers", "solve"]
-
 EXACT = 25_000
 """Entries up to which a block is clustered as a whole."""
 WORK = 64

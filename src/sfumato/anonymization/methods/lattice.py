@@ -48,18 +48,6 @@ from sfumato.privacy.rules import (
     take_in,
 )
 
-__all__ = [
-    "Lattice",
-    "covering_groups",
-    "lattice_of",
-    "least_rows",
-    "level_groups",
-    "levels_of",
-    "nodes_by_loss",
-    "placed",
-    "solve",
-]
-
 MOST_NODES = 20_000
 """Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
 PASSES = 24

@@ -49,15 +49,6 @@ from sfumato.kernels.ranking import translate
 from sfumato.privacy import Rules
 from sfumato.privacy.rules import by_entries, clear, holds, sides_hold, take_in
 
-__all__ = [
-    "Cut",
-    "coarse_partition",
-    "cut",
-    "cut_groups",
-    "runs_of_blocks",
-    "solve",
-]
-
 METRICS = ("spread", "priority", "gain")
 
 

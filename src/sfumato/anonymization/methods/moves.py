@@ -51,30 +51,6 @@ from sfumato.anonymization.problem import (
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare
 
-__all__ = [
-    "LEAST",
-    "Company",
-    "Ground",
-    "Search",
-    "State",
-    "World",
-    "begin_step",
-    "cheapest_cover",
-    "close_class",
-    "draw",
-    "founders",
-    "keep",
-    "move",
-    "open_class",
-    "populate",
-    "settle",
-    "span",
-    "spare_piece",
-    "take_back",
-    "tighten",
-    "undo",
-]
-
 ENTRY, ROWS, HOME, AFTER, AHEAD = range(5)
 """Columns of `State.pieces`: entry, rows it stands for, its class, and its neighbours in the list
 of the class's pieces."""

@@ -26,8 +26,6 @@ from sfumato.kernels.sorted_groups import (
     sampled_quantile_groups,
 )
 
-__all__ = ["solve_optimal", "solve_quantiles"]
-
 Grouping = Callable[[Array, Array, int, bool], SortedGroups]
 """From ascending numbers, their rows, k and whether ties stay together, to groups."""
 

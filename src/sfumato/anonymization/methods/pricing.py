@@ -21,26 +21,6 @@ from sfumato.hierarchy import EncodedHierarchy, ValueSets
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import bare, compiled
 
-__all__ = [
-    "Prices",
-    "begin",
-    "covers",
-    "entries_that_fit",
-    "group_loss",
-    "group_losses",
-    "grow",
-    "grow_all",
-    "loss_with",
-    "losses_at",
-    "losses_with",
-    "memories_of",
-    "nearest_entries",
-    "number_positions",
-    "prices_of",
-    "total_loss",
-    "union_loss",
-]
-
 LINE, TREE, SET = 0, 1, 2
 KIND, SLOT, END, PRICE, CAP, PARENT, FIRST, LAST, LEAF = range(9)
 """Columns of `Prices.head`."""

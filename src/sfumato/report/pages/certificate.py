@@ -24,15 +24,6 @@ from sfumato.release.verify import of_input, verify
 from sfumato.tables import Table
 from sfumato.wording import at_most, counted, phrase, shown
 
-__all__ = [
-    "actions_of",
-    "certificate_pdf",
-    "certificate_svg",
-    "certified_release",
-    "persons_promised",
-    "unnamed",
-]
-
 WIDTH, HEIGHT = 595, 842
 """A4, in points."""
 LEFT, RIGHT = 56, 539

@@ -39,17 +39,6 @@ from sfumato.utility.comparison import Utility
 from sfumato.utility.usefulness import Accuracy, Contingency
 from sfumato.wording import counted, percent, phrase, unit_of
 
-__all__ = [
-    "MOST_COLUMNS",
-    "Compared",
-    "comparison_of",
-    "distributions",
-    "fates_of_columns",
-    "utility_page",
-    "utility_summary",
-]
-
-
 STAR = "*"
 MISSING = "missing"
 MARKED = "__suppressed"

@@ -27,19 +27,6 @@ from sfumato.wording import amount, percent, phrase, sentence
 if TYPE_CHECKING:
     from sfumato.joint.agreement import Column
 
-__all__ = [
-    "column_effects",
-    "evaluation_page",
-    "evaluation_summary",
-    "fates_of",
-    "fit_page",
-    "fit_summary",
-    "model_page",
-    "model_summary",
-    "share_page",
-    "share_summary",
-]
-
 
 Floats = npt.NDArray[np.float64]
 Points = list[tuple[float, float]]

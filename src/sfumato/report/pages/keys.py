@@ -17,17 +17,6 @@ from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.wording import counted, percent, phrase, sentence, unit_of
 
-__all__ = [
-    "key_page",
-    "key_summary",
-    "minimal_keys_page",
-    "minimal_keys_summary",
-    "uniques_page",
-    "uniques_summary",
-    "violations_page",
-    "violations_summary",
-]
-
 
 def _goal(goal: Mapping[str, Any], told: str = "rows") -> str:
     measure, least = goal.get("measure"), goal.get("at_least")

@@ -16,17 +16,6 @@ from sfumato.wording import counted, percent, phrase, rows_known, sentence, seve
 if TYPE_CHECKING:
     from sfumato.relational import TablesAttack
 
-__all__ = [
-    "attack_page",
-    "attack_summary",
-    "dataset_attack_page",
-    "dataset_attack_summary",
-    "population_page",
-    "population_summary",
-    "uniqueness_page",
-    "uniqueness_summary",
-]
-
 
 MOST_CURVES = 6
 MODELS = {"pitman": "Pitman", "zayatz": "Zayatz", "snb": "negative binomial (SNB)"}

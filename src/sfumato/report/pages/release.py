@@ -38,9 +38,6 @@ from sfumato.utility import compare
 from sfumato.utility.comparison import NotPaired, measured_by_cells
 from sfumato.wording import counted, percent, phrase, sentence, shortened, unit_of
 
-__all__ = ["release_page", "release_picture", "release_summary"]
-
-
 PASS_ON = "Pass on the release and its certificate, which tell nothing that was hidden."
 MEASURES = {
     "ncp": ("normalized certainty penalty", "precision lost, 0 to 1; 0: every cell is exact"),

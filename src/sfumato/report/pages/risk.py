@@ -46,29 +46,6 @@ from sfumato.wording import (
     unit_of,
 )
 
-__all__ = [
-    "MOST_CELLS",
-    "Inference",
-    "Judged",
-    "beside_others",
-    "findings_grid",
-    "inferences",
-    "inferred_values",
-    "judged_release",
-    "least_alike",
-    "measures_page",
-    "measures_summary",
-    "owned_rows",
-    "people_matched",
-    "protection",
-    "risk_gauges",
-    "risk_page",
-    "risk_summary",
-    "verification_page",
-    "verification_summary",
-    "worst_risk",
-]
-
 
 def risk_gauges(before: Risk) -> tuple[str, ...]:
     """Prosecutor, journalist and marketer, before and after where both are known."""

@@ -18,18 +18,6 @@ from sfumato.secure.decision_tree import DecisionTree, Split
 from sfumato.secure.session import SessionReport
 from sfumato.wording import amount, counted, phrase, sentence
 
-__all__ = [
-    "net_page",
-    "net_summary",
-    "outcome_page",
-    "outcome_summary",
-    "session_page",
-    "session_summary",
-    "tree_page",
-    "tree_summary",
-]
-
-
 MOST_LEVELS = 12
 OF_BOTH = "What two parties found together was told to nobody else: it is theirs to pass on or not."
 

@@ -34,18 +34,6 @@ from sfumato.wording import (
 if TYPE_CHECKING:
     from sfumato.relational import DatasetScan, TablesRelease
 
-__all__ = [
-    "TableFindings",
-    "dataset_page",
-    "dataset_release_page",
-    "dataset_release_summary",
-    "dataset_summary",
-    "findings_of",
-    "scan_page",
-    "scan_summary",
-    "table_page",
-]
-
 
 MOST_PAIRS = 14
 """Columns whose pairs are all measured; beyond that only the most identifying ones."""
