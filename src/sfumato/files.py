@@ -364,7 +364,7 @@ def certificate_path(output: str | os.PathLike[str]) -> Path:
     return Path(text.rstrip("/") + ".certificate.json")
 
 
-def told_beside(output: str) -> dict[str, Any]:
+def certificate_beside(output: str) -> dict[str, Any]:
     """What the certificate beside a release says, as far as it can be read; nothing without one."""
     try:
         text = certificate_path(output).read_text(encoding="utf-8")

@@ -158,10 +158,10 @@ def test_coefficients_are_as_precise_as_agreed_and_no_more(precision: float) -> 
     pooled = fit_cox(x, time, event)
     fit = exact_cox(LocalArithmetic(), x, time, event, precision=precision, **GRID)
     np.testing.assert_allclose(fit.coefficients, pooled.coefficients, rtol=0, atol=precision)
-    units = fit.coefficients * 2.0 ** max(fit.climb.places)
+    units = fit.coefficients * 2.0 ** max(fit.ascent.places)
     np.testing.assert_array_equal(units, np.rint(units))
     # Twice as many digits of the coefficients, twice as many bits of steps; not the square.
-    assert fit.climb.places[-1] == max(fit.climb.places) == LocalArithmetic().places(precision)
+    assert fit.ascent.places[-1] == max(fit.ascent.places) == LocalArithmetic().places(precision)
 
 
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
@@ -238,7 +238,7 @@ def test_steps_that_go_too_far_are_taken_back() -> None:
     pooled = fit_cox(x, time, event)
     fit = exact_cox(LocalArithmetic(), x, time, event, **GRID)
     np.testing.assert_allclose(fit.coefficients, pooled.coefficients, rtol=0, atol=1e-6)
-    assert len(fit.climb.path) == fit.iterations + 1
+    assert len(fit.ascent.path) == fit.iterations + 1
 
 
 def test_stratified_models_score_without_a_survival_curve() -> None:

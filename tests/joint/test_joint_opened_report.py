@@ -27,7 +27,7 @@ from sfumato.joint import (
     lattice_attack,
 )
 from sfumato.joint.distributed_cox import exact_cox
-from sfumato.joint.exact import exact_classifier, rehearsed
+from sfumato.joint.exact import dry_run, exact_classifier
 from sfumato.joint.leakage_report import ExactLeakage, check_opened, exact_leakage, step_effects
 from sfumato.joint.linear_classifiers import loss_sums
 from sfumato.joint.local_data import LocalRows, rows_to_fit
@@ -86,7 +86,7 @@ def test_totals_of_two_iterations_give_everybody_away(levels: Any) -> None:
     """Why gradients and Hessians stay secret: hundreds of people in a tenth of a second."""
     people = People(levels, 5.0)
     fit = exact_classifier(LocalArithmetic(), "logistic", *people.rows)
-    effects = old_totals(people, fit.climb.path[:2])
+    effects = old_totals(people, fit.ascent.path[:2])
     found = lattice_attack(effects, people.counts @ effects, people.mean)
     assert people.found(found) == people.counts.sum() > 100
 
@@ -95,7 +95,7 @@ def test_totals_of_two_iterations_give_everybody_away(levels: Any) -> None:
 def test_what_is_opened_now_fits_other_tables_too(loss: Any) -> None:
     people = People(MORE, 5.0)
     fit = exact_classifier(LocalArithmetic(), loss, *people.rows)
-    effects, totals = step_effects(loss, people.x, people.sign, people.counts, 1.0, fit.climb)
+    effects, totals = step_effects(loss, people.x, people.sign, people.counts, 1.0, fit.ascent)
     assert np.abs(people.counts @ effects - totals).max() <= 0.51  # the attacker's equations hold
     assert people.found(lattice_attack(effects, totals, people.mean)) == 0
     # Others, with which a fit opens the same numbers: everybody's combination may be rarer.
@@ -107,7 +107,7 @@ def test_what_is_opened_now_fits_other_tables_too(loss: Any) -> None:
         again.counts = counts
         same = exact_classifier(LocalArithmetic(), loss, *again.rows)
         for mine, theirs, places in zip(
-            fit.climb.path[1:], same.climb.path[1:], fit.climb.places, strict=True
+            fit.ascent.path[1:], same.ascent.path[1:], fit.ascent.places, strict=True
         ):
             assert np.abs(mine - theirs).max() <= 1.5 * 2.0**-places
 
@@ -117,14 +117,16 @@ def test_few_combinations_need_coarser_numbers_and_the_rehearsal_says_so() -> No
     people = People(FEW, 5.0)
     x, positive = people.rows
     fit = exact_classifier(LocalArithmetic(), "logistic", x, positive)
-    effects, totals = step_effects("logistic", people.x, people.sign, people.counts, 1.0, fit.climb)
+    effects, totals = step_effects(
+        "logistic", people.x, people.sign, people.counts, 1.0, fit.ascent
+    )
     assert people.found(lattice_attack(effects, totals, people.mean)) == people.counts.sum()
     own = LocalRows(x, np.empty(0), positive, 1.0, None)
-    fine = rehearsed(own, people.agreement(), "logistic", "efron", False, 1e-6)
+    fine = dry_run(own, people.agreement(), "logistic", "efron", False, 1e-6)
     assert fine.attacked
     assert fine.certain == len(x)
     assert not fine.holds()
-    coarse = rehearsed(own, people.agreement(), "logistic", "efron", False, 1e-1)
+    coarse = dry_run(own, people.agreement(), "logistic", "efron", False, 1e-1)
     assert (coarse.certain, coarse.other_tables > 10) == (0, True)
     assert coarse.opened_bits < fine.opened_bits
 
@@ -162,12 +164,12 @@ def test_a_fit_that_tells_too_much_is_refused_before_anybody_is_met(tmp_path: Pa
 def test_real_studies_open_far_fewer_bits_than_tell_tables_apart(kind: Any) -> None:
     lung = study("lung")
     own = rows_to_fit(lung.part("D"), lung.agreement, kind)
-    leak = rehearsed(own, lung.agreement, kind, "efron", False, 1e-6)
+    leak = dry_run(own, lung.agreement, kind, "efron", False, 1e-6)
     assert leak.holds()
     assert not leak.attacked  # a million and a half combinations
     assert leak.opened_bits < leak.table_bits / 4
     few = rows_to_fit(lung.part("D").slice(0, 3), lung.agreement, kind)
-    assert not rehearsed(few, lung.agreement, kind, "efron", False, 1e-6).holds()
+    assert not dry_run(few, lung.agreement, kind, "efron", False, 1e-6).holds()
 
 
 def of_one_kind(people: int) -> tuple[Agreement, pa.Table]:
@@ -206,7 +208,7 @@ def test_one_person_of_a_kind_is_read_from_the_model_and_the_rehearsal_refuses_i
     fits = np.flatnonzero(np.abs(residual - fit.coefficients[3]) < 3e-6)
     assert len(fits) == 1
     assert (candidates[fits[0]] == own.x[7]).all()
-    leak = rehearsed(own, agreement, "logistic", "efron", False, 1e-6)
+    leak = dry_run(own, agreement, "logistic", "efron", False, 1e-6)
     assert (leak.group, leak.group_column, leak.attacked) == (1, "stage", False)
     assert not leak.holds()
     with pytest.raises(PromiseError, match=r"1 row differs .* column `stage`"):
@@ -217,7 +219,7 @@ def test_one_person_of_a_kind_is_read_from_the_model_and_the_rehearsal_refuses_i
 def test_enough_people_of_a_kind_hide_each_other(kind: Any) -> None:
     agreement, table = of_one_kind(20)
     own = rows_to_fit(table, agreement, kind)
-    leak = rehearsed(own, agreement, kind, "efron", False, 1e-6)
+    leak = dry_run(own, agreement, kind, "efron", False, 1e-6)
     assert (leak.group, leak.holds()) == (20, True)
 
 
@@ -248,7 +250,7 @@ def test_a_finer_step_in_the_agreement_hides_nobody() -> None:
             Outcome(label="dead", positive="true"),
             Projection("seed", 1),
         )
-        leak = rehearsed(
+        leak = dry_run(
             rows_to_fit(table, agreed, "logistic"), agreed, "logistic", "efron", False, 1e-6
         )
         assert (leak.combinations, leak.attacked, leak.holds()) == (12, True, False)
@@ -274,7 +276,7 @@ def test_the_covariance_is_rehearsed_before_it_is_opened() -> None:
     x, positive = people.rows
     own = LocalRows(x, np.empty(0), positive, 1.0, None)
     settings = (own, people.agreement(), "logistic", "efron", False, 1e-3)
-    plain, more = rehearsed(*settings), rehearsed(*settings, True)
+    plain, more = dry_run(*settings), dry_run(*settings, True)
     assert more.opened_bits > plain.opened_bits + 10 * 8
     assert (plain.certain, more.certain > 0) == (0, True)
     assert plain.other_tables > more.other_tables
@@ -298,7 +300,9 @@ def test_of_a_cox_fit_totals_give_everybody_away_and_steps_do_not() -> None:
     )  # fmt: skip
     by_time = (at[:, None] == np.arange(times)) * 1.0
     sums, steps, totals = [], [], []
-    for z, after, places in zip(fit.climb.path, fit.climb.path[1:], fit.climb.places, strict=False):
+    for z, after, places in zip(
+        fit.ascent.path, fit.ascent.path[1:], fit.ascent.places, strict=False
+    ):
         risk = counts * np.exp(x @ z)
         still = at[None] >= np.arange(times)[:, None]
         mean = (still * risk) @ x / (still * risk).sum(axis=1, keepdims=True)

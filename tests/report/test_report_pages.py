@@ -535,7 +535,7 @@ def test_next_to_nothing_does_not_fill_a_picture() -> None:
 def test_a_chart_drawn_by_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = shares("Läge ≤ 5", {"ä": 0.5, "b": 0.25}, what="rows")
     here = drawing.picture(spec, "c")
-    with drawing.apart():
+    with drawing.in_own_process():
         with monkeypatch.context() as alone:
             alone.setattr(drawing, "_svg", lambda _: pytest.fail("drawn here"))
             assert drawing.picture(spec, "c") == here

@@ -11,7 +11,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.columns import profile
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.tables.parsing import messy
+from sfumato.tables.parsing import guessed_kind
 
 DATES = ["31.12.1999", "1999-12-30", "1.1.2000", "3 March 2001", "Feb 4, 2002", "20030506"]
 READ = [
@@ -131,14 +131,14 @@ def test_engines_agree(engine):
     ],
 )  # fmt: skip
 def test_what_most_cells_are(cells, says):
-    assert messy(cells).say == says
+    assert guessed_kind(cells).say == says
 
 
 @pytest.mark.parametrize(
     "cells", [["red", "green", "blue"], ["02138", "10001", "90210"], ["1"], ["E11.9", "I10", "J45"]]
 )
 def test_text_that_is_text(cells):
-    assert messy(cells) is None
+    assert guessed_kind(cells) is None
 
 
 def test_scan_says_it_and_parse_does_it(tmp_path):
@@ -218,14 +218,14 @@ def test_what_scan_proposes_runs(cells, asked, tmp_path):
 
 
 def test_few_numbers_among_cells_that_say_nothing_are_noticed() -> None:
-    found = messy(["n/a", "1.234,56", "-2,5", "NULL"])
+    found = guessed_kind(["n/a", "1.234,56", "-2,5", "NULL"])
     assert found is not None
     assert found.say == (
         "all cells but those that say they are missing are numbers "
         "(decimal comma, points between thousands)"
     )
-    assert messy(["n/a", "NULL"]) is None
-    assert messy(["1,5", "unknown"]) is None
+    assert guessed_kind(["n/a", "NULL"]) is None
+    assert guessed_kind(["1,5", "unknown"]) is None
 
 
 def test_what_cells_are_is_counted_in_cells_of_the_whole_column(tmp_path, monkeypatch) -> None:

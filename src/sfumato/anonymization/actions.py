@@ -31,7 +31,7 @@ from sfumato.errors import ColumnError, InputError, ParameterError, did_you_mean
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels import group_sums, representatives
-from sfumato.tables.parsing import MOST, messy
+from sfumato.tables.parsing import MOST, guessed_kind
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, b
         texts = as_text(sample[name].unique()).to_pylist()
         cells = [text.strip() for text in texts if text is not None]
         text = any(c.name == name and c.kind == "text" for c in table.schema)
-        mostly = messy(cells) if text else None
+        mostly = guessed_kind(cells) if text else None
         if mostly is not None and mostly.kind == "date":
             found[name] = True
             continue

@@ -28,7 +28,7 @@ from sfumato.anonymization.actions import pseudonym_step
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.numbers_as import WORDS, as_read, bound_names, type_of_bounds
 from sfumato.anonymization.parting import (
-    Crowd,
+    DealtPopulation,
     PartCosts,
     Whole,
     costs_of_parts,
@@ -373,7 +373,7 @@ class PartSolver:
     whole: Whole
     seconds: float | None = None
     memory: int | None = None
-    crowd: Crowd | None = None
+    crowd: DealtPopulation | None = None
     folder: PrivateFolder | None = None
     """Where the people are, for as long as they are needed."""
 
@@ -457,7 +457,7 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     elif request.population is not None:
         budget.progress("dealing the population to parts")
         folder = PrivateFolder()
-        crowd = Crowd.of(request, table, parting, folder.path / "people.arrow")
+        crowd = DealtPopulation.of(request, table, parting, folder.path / "people.arrow")
         people = crowd.counts
     parting, into = _checked(database(table), parting, request, whole, budget, people)
     if crowd is not None:

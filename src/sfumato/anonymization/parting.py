@@ -235,7 +235,7 @@ def _ends(table: Table, name: str) -> pa.Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class DealtPopulation:
     """The people of a population, dealt to the parts of a table, on disk.
 
     Attributes
@@ -252,7 +252,7 @@ class Crowd:
     """For each part that people were dealt to, the part that it became."""
 
     @classmethod
-    def of(cls, request: Request, table: Table, parting: Parting, path: Path) -> Crowd:
+    def of(cls, request: Request, table: Table, parting: Parting, path: Path) -> DealtPopulation:
         """Deal the people out; they are read once."""
         population = request.population
         assert population is not None

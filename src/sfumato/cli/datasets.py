@@ -171,10 +171,10 @@ def paper(
     The program runs each experiment with the paper's own parameters, compares figure by figure,
     and counts those that are exact, within noise of samples, different, or not comparable.
     """
-    from sfumato.papers.reproduction import reproduce, shelf
+    from sfumato.papers.reproduction import list_papers, reproduce
 
     if name is None:
-        run.show(shelf(), lambda found: figures(found.papers.items(), first=False))
+        run.show(list_papers(), lambda found: figures(found.papers.items(), first=False))
         return
     done = reproduce(name, quick=quick, budget=run.budget)
     from sfumato.papers.reproduction import home, write

@@ -28,10 +28,10 @@ from sfumato.errors import InputError, ParameterError, PeerError
 from sfumato.joint.cox import SortedRows, Ties
 from sfumato.joint.hidden_newton import (
     HEAVIEST,
-    Climb,
+    NewtonAscent,
     check_weight,
-    climb,
-    leading,
+    leading_digits,
+    newton_ascent,
     reciprocal,
     symmetric,
 )
@@ -79,7 +79,7 @@ class ExactFit:
         How many `numbers` were opened in all, and how many `bits` they have; Cox: the `times` at
         which somebody died, and how many deaths at least lie between two times of the hazard
         (`smallest_group`).
-    climb
+    ascent
         Every place that was opened on the way.
     covariance
         Of the coefficients (of a classifier, the threshold last), where it was asked for.
@@ -92,12 +92,12 @@ class ExactFit:
     iterations: int
     rows: int
     revealed: Mapping[str, float]
-    climb: Climb
+    ascent: NewtonAscent
     covariance: Floats | None = None
 
 
-def covariance_of(top: Climb, scale: float) -> Floats | None:
-    """The covariance of the coefficients, of which the climb opened the inverse of 1/scale."""
+def covariance_of(top: NewtonAscent, scale: float) -> Floats | None:
+    """The covariance of the coefficients, of which the ascent opened the inverse of 1/scale."""
     return None if top.inverse is None else top.inverse * scale
 
 
@@ -167,7 +167,7 @@ def exact_cox(
         return gradient - arithmetic.public(penalty * w / died), hessian + ridge
 
     bound = HEAVIEST * columns / 4 + penalty / died
-    top = climb(
+    top = newton_ascent(
         arithmetic, columns, derivatives, bound=bound, precision=precision, inverse=covariance
     )
     at = moments(deaths[happened], happened.astype(np.float64) * time_step, horizon)
@@ -184,7 +184,7 @@ def exact_cox(
         iterations=top.iterations,
         rows=rows,
         revealed={**revealed(arithmetic), **told},
-        climb=top,
+        ascent=top,
         covariance=covariance_of(top, 1 / died),
     )
 
@@ -239,7 +239,7 @@ def exact_stratified_cox(
         return gradient_of_all, symmetric(total[columns:], columns) + ridge
 
     bound = HEAVIEST * columns / 4 + penalty / rows
-    top = climb(
+    top = newton_ascent(
         arithmetic, columns, derivatives, bound=bound, precision=precision, inverse=covariance
     )
     none, told = np.empty(0), revealed(arithmetic)
@@ -431,7 +431,7 @@ class Deaths:
         # Back from totals that are at most one, and from columns centred on one half.
         factor = np.exp(float(np.sum(w)) * -_CENTRE) / scale
         real = arithmetic.multiply(steps, arithmetic.public(np.full(len(at), factor)))
-        shown, _ = leading(arithmetic, "hazard", real, _FINEST_HAZARD, _HAZARD_UNITS)
+        shown, _ = leading_digits(arithmetic, "hazard", real, _FINEST_HAZARD, _HAZARD_UNITS)
         return np.maximum.accumulate(np.maximum(shown, 0.0))  # rounding may turn a tiny step round
 
 

@@ -29,7 +29,13 @@ from sfumato.joint.distributed_cox import (
     exact_stratified_cox,
     revealed,
 )
-from sfumato.joint.hidden_newton import HEAVIEST, check_precision, check_weight, climb, symmetric
+from sfumato.joint.hidden_newton import (
+    HEAVIEST,
+    check_precision,
+    check_weight,
+    newton_ascent,
+    symmetric,
+)
 from sfumato.joint.leakage_report import ExactLeakage, check_opened, exact_leakage, opened_guess
 from sfumato.joint.linear_classifiers import Loss, loss_sums
 from sfumato.joint.local_data import LocalRows, local_rows, rows_to_fit
@@ -203,13 +209,13 @@ def fit_exact(
 
     if not isinstance(parties, Parties):
         return fitted(parties)
-    leak = rehearsed(own, agreement, kind, **settings)
+    leak = dry_run(own, agreement, kind, **settings)
     if not open_anyway and not leak.holds():
         coarser = (
             p
             for p in _COARSER
             if p > precision
-            and rehearsed(own, agreement, kind, **{**settings, "precision": p}).holds()
+            and dry_run(own, agreement, kind, **{**settings, "precision": p}).holds()
         )
         check_opened(leak, next(coarser, None), where)
     common = {
@@ -241,7 +247,7 @@ def _fitted_by_two(
     return model, arithmetic.opened
 
 
-def rehearsed(
+def dry_run(
     own: LocalRows,
     agreement: Agreement,
     kind: Kind,
@@ -260,7 +266,7 @@ def rehearsed(
         return exact_leakage(own, agreement, kind, precision, bits, None)
     told = ("step", "hazard", "covariance")
     bits = sum(alone.opened.bits.get(step, 0.0) for step in told)
-    return exact_leakage(own, agreement, kind, precision, bits, fit.climb)
+    return exact_leakage(own, agreement, kind, precision, bits, fit.ascent)
 
 
 def _fitted(
@@ -355,7 +361,7 @@ def exact_classifier(
         return down, symmetric(total[size:], size) + arithmetic.public(np.eye(size) / scale)
 
     bound, smooth = HEAVIEST * size + 1, loss == "logistic"
-    top = climb(
+    top = newton_ascent(
         arithmetic, size, derivatives, bound=bound, precision=precision, smooth=smooth,
         inverse=covariance,
     )  # fmt: skip

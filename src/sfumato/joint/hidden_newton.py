@@ -41,7 +41,7 @@ _ENDLESS = 200.0
 
 
 @dataclass(frozen=True)
-class Climb:
+class NewtonAscent:
     """Where Newton's method ended, and every place on the way that was opened."""
 
     coefficients: Floats
@@ -55,7 +55,7 @@ class Climb:
     """Binary places to which it was opened."""
 
 
-def climb(
+def newton_ascent(
     arithmetic: Arithmetic,
     size: int,
     derivatives: Callable[[Floats], tuple[Secret, Secret]],
@@ -64,7 +64,7 @@ def climb(
     precision: float,
     smooth: bool = True,
     inverse: bool = False,
-) -> Climb:
+) -> NewtonAscent:
     """Find where the gradient vanishes, and open that to `precision`.
 
     Parameters
@@ -95,7 +95,7 @@ def climb(
                 "there is no event",
                 remedy="Leave it out of the agreement, or set a penalty.",
             )
-        step, places = leading(arithmetic, "step", solution, finest)
+        step, places = leading_digits(arithmetic, "step", solution, finest)
         largest = float(np.abs(step).max())
         if before is not None and step @ before < 0 and largest > 0.5 * np.abs(before).max():
             # It turns round as far as it came: the step before went too far.
@@ -114,7 +114,7 @@ def climb(
             break
         left = 4 * float(np.abs(step).sum()) * largest
         if places == finest and (largest <= 4 * precision or (smooth and left <= precision)):
-            found = Climb(w, iteration, tuple(path), tuple(opened))
+            found = NewtonAscent(w, iteration, tuple(path), tuple(opened))
             if not inverse:
                 return found
             last, _ = invert(arithmetic, derivatives(w)[1], start, least)
@@ -135,7 +135,7 @@ def _flat(arithmetic: Arithmetic, rank: Secret, size: int) -> bool:
 def _opened_matrix(arithmetic: Arithmetic, matrix: Secret) -> tuple[Floats, int]:
     """A symmetric matrix, its largest entry to some twelve binary digits."""
     upper = np.triu_indices(len(matrix))
-    shown, places = leading(arithmetic, "covariance", matrix[upper], _FINEST, _UNITS)
+    shown, places = leading_digits(arithmetic, "covariance", matrix[upper], _FINEST, _UNITS)
     return symmetric(shown, len(matrix)), places
 
 
@@ -173,7 +173,7 @@ def _squarings(least: float) -> int:
     return ceil(log2(max(2.0, -64 / log2(max(1 - least, 2.0**-32)))))
 
 
-def leading(
+def leading_digits(
     arithmetic: Arithmetic, step: str, secret: Secret, finest: int, digits: int = _DIGITS
 ) -> tuple[Floats, int]:
     """Open numbers, coarsely first, until the largest has so many units, or to the finest grid."""

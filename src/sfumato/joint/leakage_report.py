@@ -38,7 +38,7 @@ from sfumato.results import Result
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    from sfumato.joint.hidden_newton import Climb
+    from sfumato.joint.hidden_newton import NewtonAscent
 
 
 Floats = NDArray[np.float64]
@@ -461,7 +461,7 @@ def exact_leakage(
     kind: Literal["cox", "svm", "logistic"],
     precision: float,
     opened_bits: float,
-    climb: Climb | None,
+    ascent: NewtonAscent | None,
 ) -> ExactLeakage:
     """What the numbers opened by a fit of these rows alone tell about them.
 
@@ -469,8 +469,8 @@ def exact_leakage(
     ----------
     own, agreement, kind, precision
         As they will be in the fit.
-    opened_bits, climb
-        What the rehearsal opened; without a climb (no model of these rows alone exists) there is
+    opened_bits, ascent
+        What the rehearsal opened; without an ascent (no model of these rows alone exists) there is
         nothing to attack.
     """
     options = _guessable(own, agreement)
@@ -478,9 +478,9 @@ def exact_leakage(
     outcomes = np.column_stack((own.time, own.event)) if len(own.time) else own.event[:, None]
     _, alike = np.unique(outcomes, axis=0, return_counts=True)
     found, certain, attacked = 0, 0, False
-    if kind != "cox" and combinations <= _FEW and climb is not None:
+    if kind != "cox" and combinations <= _FEW and ascent is not None:
         attacked = True
-        found, certain = _attacked(own, options, kind, climb)
+        found, certain = _attacked(own, options, kind, ascent)
     few = (0, None, inf) if attacked else _fewest(own, agreement, options)
     return ExactLeakage(
         rows=len(own.x),
@@ -541,7 +541,7 @@ def _choices(people: int, combinations: float) -> float:
 
 
 def _attacked(
-    own: LocalRows, options: tuple[Floats, ...], kind: Loss, climb: Climb
+    own: LocalRows, options: tuple[Floats, ...], kind: Loss, ascent: NewtonAscent
 ) -> tuple[int, int]:
     """Other tables with the same steps, and people whose combination none of them changes."""
     grid = np.array([np.concatenate(parts) for parts in product(*options)])
@@ -549,11 +549,11 @@ def _attacked(
     at = np.array([place[row.tobytes()] for row in np.round(own.x, 9) + 0.0])
     counts = np.bincount(at + len(grid) * ~own.event, minlength=2 * len(grid))
     x, sign = np.tile(grid, (2, 1)), np.repeat([1.0, -1.0], len(grid))
-    effects, _ = step_effects(kind, x, sign, counts, 1.0 / own.penalty, climb)
+    effects, _ = step_effects(kind, x, sign, counts, 1.0 / own.penalty, ascent)
     classes = (sign[:, None] == [1.0, -1.0]) * 1.0  # how many are of each class is opened too
     told = [effects, classes]
-    if climb.inverse is not None:
-        told.append(_inverse_effects(kind, x, sign, counts, 1.0 / own.penalty, climb))
+    if ascent.inverse is not None:
+        told.append(_inverse_effects(kind, x, sign, counts, 1.0 / own.penalty, ascent))
     found = equal_tables(np.concatenate(told, axis=1), counts)
     people = counts.reshape(2, -1).sum(axis=0)
     changed = (found.reshape(-1, 2, len(grid)).sum(axis=1) != people).any(axis=0)
@@ -561,7 +561,7 @@ def _attacked(
 
 
 def step_effects(
-    kind: Loss, x: Floats, sign: Floats, counts: NDArray[np.int64], nu: float, climb: Climb
+    kind: Loss, x: Floats, sign: Floats, counts: NDArray[np.int64], nu: float, ascent: NewtonAscent
 ) -> tuple[Floats, Floats]:
     """What one more person of each combination does to every opened step, in units of its grid.
 
@@ -575,7 +575,7 @@ def step_effects(
     """
     wide = np.c_[x, -np.ones(len(x))]
     effects, totals = [], []
-    for z, after, places in zip(climb.path, climb.path[1:], climb.places, strict=False):
+    for z, after, places in zip(ascent.path, ascent.path[1:], ascent.places, strict=False):
         step = after - z
         _, slope, bend = row_losses(kind, sign * (wide @ z))
         matrix = nu * (wide * (bend * counts)[:, None]).T @ wide + np.eye(wide.shape[1])
@@ -587,7 +587,7 @@ def step_effects(
 
 
 def _inverse_effects(
-    kind: Loss, x: Floats, sign: Floats, counts: NDArray[np.int64], nu: float, climb: Climb
+    kind: Loss, x: Floats, sign: Floats, counts: NDArray[np.int64], nu: float, ascent: NewtonAscent
 ) -> Floats:
     """What one more person of each combination does to the opened inverse, in units of its grid.
 
@@ -595,13 +595,13 @@ def _inverse_effects(
     given C without its rounding.
     """
     wide = np.c_[x, -np.ones(len(x))]
-    _, _, bend = row_losses(kind, sign * (wide @ climb.coefficients))
+    _, _, bend = row_losses(kind, sign * (wide @ ascent.coefficients))
     scale = nu * counts.sum() + 1
     matrix = (nu * (wide * (bend * counts)[:, None]).T @ wide + np.eye(wide.shape[1])) / scale
     pulled = wide @ np.linalg.inv(matrix)
     upper = np.triu_indices(wide.shape[1])
     changes = -(nu * bend / scale)[:, None] * pulled[:, upper[0]] * pulled[:, upper[1]]
-    return np.asarray(changes * 2.0**climb.inverse_places)
+    return np.asarray(changes * 2.0**ascent.inverse_places)
 
 
 def check_opened(found: ExactLeakage, coarser: float | None, where: str) -> None:

@@ -28,7 +28,7 @@ from typing import Any, NoReturn, Protocol, Self
 from sfumato.errors import MissingExtraError, ParameterError, PeerError
 from sfumato.results import Result
 from sfumato.secure.channel import Channel, Traffic, printable
-from sfumato.secure.tls import TLS, Address, Door, dial, listening, named
+from sfumato.secure.tls import TLS, Address, Door, address_text, dial, listening
 
 Card = dict[str, Any]
 _PROTOCOL = 2
@@ -186,7 +186,7 @@ def gather(
                 raise PeerError(
                     f"{', '.join(f'`{name}`' for name in missing)} did not connect in time"
                     f"{door.others}",
-                    where=named(address),
+                    where=address_text(address),
                     remedy="Start all parties within the time-out.",
                 ) from None
             if name in found:

@@ -71,7 +71,7 @@ def fill_keys(addresses, widths, radices, start, stop, keys):  # type: ignore[no
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def ones(typing: Any, word: Any) -> Any:
+def bit_count(typing: Any, word: Any) -> Any:
     """Number of bits that are set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -80,7 +80,7 @@ def ones(typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-ones.plain = lambda word: int(word).bit_count()
+bit_count.plain = lambda word: int(word).bit_count()
 
 
 @always_compiled
@@ -176,7 +176,7 @@ def _index(words, ranks):  # type: ignore[no-untyped-def]
     for i in range(len(words)):
         ranks[i, 0] = words[i]
         ranks[i, 1] = before
-        before += ones(words[i])
+        before += bit_count(words[i])
     return before
 
 
@@ -190,7 +190,7 @@ def _number_entries(addresses, widths, radices, start, stop, ranks, ids):  # typ
         for i in range(end - at):
             word = keys[i] >> np.uint32(6)
             below = (np.uint64(1) << np.uint64(keys[i] & np.uint32(63))) - np.uint64(1)
-            ids[at + i] = ranks[word, 1] + ones(ranks[word, 0] & below)
+            ids[at + i] = ranks[word, 1] + bit_count(ranks[word, 0] & below)
 
 
 def cell_histogram(

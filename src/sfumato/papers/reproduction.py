@@ -140,7 +140,7 @@ class Reproduction(Result):
 
 
 @dataclass(frozen=True)
-class Shelf(Result):
+class PaperList(Result):
     """Names of the papers, and what they are about."""
 
     passed_on: ClassVar[Mapping[str, str]] = {"papers": "it is the same for everybody"}
@@ -148,9 +148,9 @@ class Shelf(Result):
     papers: dict[str, str]
 
 
-def shelf() -> Shelf:
+def list_papers() -> PaperList:
     """All papers there are."""
-    return Shelf(dict(PAPERS))
+    return PaperList(dict(PAPERS))
 
 
 def reproduce(name: str, *, quick: bool = False, budget: Budget | None = None) -> Reproduction:

@@ -21,7 +21,7 @@ from sfumato.budget import Budget, within_budget
 from sfumato.engines.encoding import codes_among
 from sfumato.engines.protocol import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
-from sfumato.files import told_beside
+from sfumato.files import certificate_beside
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import as_text, braces_around, read_interval
 from sfumato.kernels import class_ids, representatives
@@ -482,7 +482,7 @@ def _require_own_values(release: Any, released: Table, on: Sequence[str]) -> Non
     The middle of a range, or a number that was rounded, is nobody's own: whoever has it in another
     table is somebody else.
     """
-    beside = told_beside(released.name)  # whoever wrote it may have written anything
+    beside = certificate_beside(released.name)  # whoever wrote it may have written anything
     asked, done = (
         _mapping(getattr(release, name, beside.get(name))) for name in ("asked", "column_actions")
     )

@@ -21,10 +21,10 @@ from sfumato.privacy.base import (
     Model,
     SensitiveColumn,
     commonest,
-    least,
-    most,
+    largest,
     require_number,
     require_whole,
+    smallest,
 )
 from sfumato.privacy.diversity import richest
 from sfumato.privacy.rules import ALPHA, DISTINCT
@@ -95,7 +95,7 @@ class Sensitivity(Model):
     def measure(self, counted: Counted) -> Measured:
         distinct, sizes = counted.held.known.distinct, counted.sizes
         fine = (distinct >= self.p) & (sizes >= self.k)
-        return Measured(fine, {"p": least(distinct), "k": least(sizes)})
+        return Measured(fine, {"p": smallest(distinct), "k": smallest(sizes)})
 
     def rule(self, column: SensitiveColumn) -> tuple[int, float, float]:
         return DISTINCT, float(self.p), 0.0
@@ -144,7 +144,7 @@ class AlphaK(Model):
     def measure(self, counted: Counted) -> Measured:
         share = self._shares(counted)
         fine = (share <= self.alpha + TOLERANCE) & (counted.sizes >= self.k)
-        return Measured(fine, {"alpha": most(share), "k": least(counted.sizes)})
+        return Measured(fine, {"alpha": largest(share), "k": smallest(counted.sizes)})
 
     def _shares(self, counted: Counted) -> Array:
         if self.value is None:

@@ -293,12 +293,12 @@ class Model(ABC):
 _GREEK = {"alpha": "α", "beta": "β"}
 
 
-def least(numbers: Array) -> int | None:
+def smallest(numbers: Array) -> int | None:
     """The smallest; None where there are none."""
     return int(numbers.min()) if len(numbers) else None
 
 
-def most(numbers: Array) -> float | None:
+def largest(numbers: Array) -> float | None:
     """The largest; None where there are none."""
     return float(numbers.max()) if len(numbers) else None
 

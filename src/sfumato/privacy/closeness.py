@@ -26,7 +26,7 @@ from sfumato.privacy.base import (
     Model,
     SensitiveColumn,
     commonest,
-    most,
+    largest,
     require_number,
 )
 from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE
@@ -138,7 +138,7 @@ class Closeness(Model):
 
     def measure(self, counted: Counted) -> Measured:
         distance = self._distances(counted)
-        return Measured(distance <= self.t + TOLERANCE, {"t": most(distance)})
+        return Measured(distance <= self.t + TOLERANCE, {"t": largest(distance)})
 
     def _distances(self, counted: Counted) -> Array:
         if self.distance == "equal":

@@ -29,10 +29,10 @@ from sfumato.privacy.base import (
     Model,
     SensitiveColumn,
     commonest,
-    least,
-    most,
+    largest,
     require_number,
     require_whole,
+    smallest,
 )
 from sfumato.privacy.rules import DISTINCT, ENTROPY, RECURSIVE
 from sfumato.tables import Table
@@ -191,7 +191,7 @@ class DistinctDiversity(Model):
 
     def measure(self, counted: Counted) -> Measured:
         distinct = self._distinct(counted)
-        return Measured(distinct >= self.l, {"l": least(distinct)})
+        return Measured(distinct >= self.l, {"l": smallest(distinct)})
 
     def _distinct(self, counted: Counted) -> Array:
         """Values of each class that count as different."""
@@ -295,7 +295,7 @@ class RecursiveDiversity(Model):
 
     def measure(self, counted: Counted) -> Measured:
         ratio = counted.held.known.recursive_ratio(self.l)
-        return Measured(ratio < self.c, {"c": most(ratio), "l": self.l})
+        return Measured(ratio < self.c, {"c": largest(ratio), "l": self.l})
 
     def rule(self, column: SensitiveColumn) -> tuple[int, float, float]:
         return RECURSIVE, float(self.l), float(self.c)

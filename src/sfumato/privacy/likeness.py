@@ -26,7 +26,7 @@ from sfumato.privacy.base import (
     Model,
     SensitiveColumn,
     commonest,
-    most,
+    largest,
     require_number,
 )
 from sfumato.privacy.rules import LIKE
@@ -104,7 +104,7 @@ class Likeness(Model):
         held = counted.held
         fine = np.ones(held.classes, dtype=bool)
         fine[held.owner[gain > limit + TOLERANCE]] = False
-        return Measured(fine, {"likeness": most(np.maximum(gain, 0.0))})
+        return Measured(fine, {"likeness": largest(np.maximum(gain, 0.0))})
 
     def _gains(self, counted: Counted) -> tuple[Array, Array]:
         """What each class tells about each value it holds, and what it may."""

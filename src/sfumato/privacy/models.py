@@ -14,7 +14,7 @@ from sfumato.errors import ColumnError, InputError, ParameterError, spell
 from sfumato.fields import Columns, ColumnSets, Field, parameters
 from sfumato.hierarchy import Hierarchy
 from sfumato.privacy.alpha_k import AlphaK, AlphaKFields, Sensitivity, SensitivityFields
-from sfumato.privacy.base import HOLDS, Asked, Counted, Measured, Model, least, require_whole
+from sfumato.privacy.base import HOLDS, Asked, Counted, Measured, Model, require_whole, smallest
 from sfumato.privacy.closeness import Closeness, ClosenessFields
 from sfumato.privacy.diversity import (
     DistinctDiversity,
@@ -86,7 +86,7 @@ class KAnonymity(Model):
         return int(self.k)
 
     def measure(self, counted: Counted) -> Measured:
-        return Measured(counted.sizes >= self.k, {"k": least(counted.sizes)})
+        return Measured(counted.sizes >= self.k, {"k": smallest(counted.sizes)})
 
     def best(self, counted: Counted) -> tuple[str, str]:
         largest = int(counted.sizes.max(initial=0))
@@ -115,7 +115,7 @@ class KMap(Model):
         return True
 
     def measure(self, counted: Counted) -> Measured:
-        return Measured(counted.sizes >= self.k, {"k": least(counted.sizes)})
+        return Measured(counted.sizes >= self.k, {"k": smallest(counted.sizes)})
 
     def best(self, counted: Counted) -> tuple[str, str]:
         largest = int(counted.sizes.max(initial=0))

@@ -43,7 +43,7 @@ from sfumato.errors import BudgetError, ColumnError
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
 from sfumato.tables import Table, table
-from sfumato.tables.parsing import messy
+from sfumato.tables.parsing import guessed_kind
 from sfumato.wording import at_most, counted, for_shell, name_list, phrase
 
 SHOWN = 3
@@ -672,13 +672,13 @@ def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array, look: Pro
 
 def _mostly(facts: ColumnFacts, cells: pa.Array, look: Profile) -> str | None:
     """What the cells of a text column are, counted; judged first by some that lie far apart."""
-    if messy(cells[:: max(1, len(cells) // LOOKED_AT)].to_pylist()) is None:
+    if guessed_kind(cells[:: max(1, len(cells) // LOOKED_AT)].to_pylist()) is None:
         return None
     codes, values = look.sample.column(facts.name), look.sample.values_of(facts.name)
     held = np.bincount(codes, weights=look.sample.counts, minlength=len(values))
     at = pc.index_in(cells, value_set=values).to_numpy()
     whole = look.whole and len(cells) == facts.classes - (facts.nulls > 0)
-    found = messy(cells.to_pylist(), held[at].astype(np.int64).tolist(), whole=whole)
+    found = guessed_kind(cells.to_pylist(), held[at].astype(np.int64).tolist(), whole=whole)
     return None if found is None else found.say
 
 

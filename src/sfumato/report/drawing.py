@@ -138,7 +138,7 @@ UNSPOKEN = frozenset({"said", "nothing"})
 AS_SAID = " as said"
 
 
-def told(encoding: Spec, rows: Sequence[Spec] = ()) -> list[Spec]:
+def tooltip_of(encoding: Spec, rows: Sequence[Spec] = ()) -> list[Spec]:
     """What a mark says where the pointer rests: its fields, called and written as on the axes.
 
     Shares among `rows`, the data of the mark, are written as pages say them: next to each of
@@ -303,7 +303,7 @@ _apart: list[_Draws] = []
 
 
 @contextmanager
-def apart() -> Iterator[None]:
+def in_own_process() -> Iterator[None]:
     """Let charts be drawn by a process of their own, so that other threads go on meanwhile."""
     draws = _Draws()
     _apart.append(draws)
@@ -348,7 +348,7 @@ def _described(spec: dict[str, Any]) -> dict[str, Any]:
         encoding = layer["encoding"]
         parts = [
             json.dumps(f"{entry['title']}: ") + " + " + _written(entry)
-            for entry in told(encoding, _rows(layer, told_spec))
+            for entry in tooltip_of(encoding, _rows(layer, told_spec))
         ]
         if parts:
             encoding["description"] = {"value": {"expr": " + '; ' + ".join(parts)}}
@@ -477,5 +477,5 @@ def _telling(spec: dict[str, Any]) -> dict[str, Any]:
             encoding = {name: found for name, found in layer["encoding"].items() if name != "order"}
             spoken = {**layer, "mark": mark, "encoding": encoding}
             speaking["layer"].append(spoken)
-        spoken["encoding"]["tooltip"] = told(spoken["encoding"], _rows(layer, speaking))
+        spoken["encoding"]["tooltip"] = tooltip_of(spoken["encoding"], _rows(layer, speaking))
     return speaking

@@ -140,7 +140,7 @@ def accept(
             _require_time(left, address)
             raise PeerError(
                 f"the other party did not connect within {timeout:g} s{door.others}",
-                where=named(address),
+                where=address_text(address),
                 remedy="Start the other side, or raise the time-out.",
             ) from None
 
@@ -150,7 +150,7 @@ def _require_time(budget: Budget, address: Address, within: float = 0.0) -> None
     if budget.remaining <= within:
         raise BudgetError(
             "the time was over before the two sides had met",
-            where=named(address),
+            where=address_text(address),
             remedy="Allow more time, on both sides.",
         )
 
@@ -356,7 +356,7 @@ def listening(
         except OSError as error:
             raise ParameterError(
                 f"cannot listen here ({error.strerror})",
-                where=named(address),
+                where=address_text(address),
                 remedy="Choose a free port of this machine.",
             ) from error
         yield server
@@ -384,7 +384,7 @@ def dial(
                 _require_time(left, address, within=0.1)
                 raise PeerError(
                     f"nobody answers ({error.strerror or 'timed out'})",
-                    where=named(address),
+                    where=address_text(address),
                     remedy="Start the other side, and check address, port and firewall.",
                 ) from error
             time.sleep(0.05)
@@ -484,7 +484,7 @@ def _resolve(address: Address, *, need_loopback: bool) -> list[tuple[int, tuple[
     if need_loopback and not all(ipaddress.ip_address(w[0]).is_loopback for _, w in places):
         raise ParameterError(
             "without TLS only loopback addresses are allowed",
-            where=named(address),
+            where=address_text(address),
             remedy="Give certificates, or use 127.0.0.1.",
         )
     return places
@@ -507,7 +507,7 @@ def parse_address(text: str, option: str) -> Address:
     return host.strip("[]"), int(port)
 
 
-def named(address: Address) -> str:
+def address_text(address: Address) -> str:
     """An address as people write it."""
     return f"{address[0]}:{address[1]}"
 

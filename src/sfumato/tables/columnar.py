@@ -41,7 +41,7 @@ from sfumato.tables.source import (
     BaseSource,
     chosen,
     columns_of,
-    failures_in_our_words,
+    errors_without_cells,
     is_pandas,
     is_polars,
     plain_array,
@@ -547,7 +547,7 @@ class CopySource(ParquetSource):
         self._folder = PrivateFolder()
         path = self._folder.path / "rows.parquet"
         try:
-            with failures_in_our_words(name):
+            with errors_without_cells(name):
                 write(path)
             super().__init__([path], name, columns, exclude)
         except BaseException:

@@ -24,7 +24,7 @@ from sfumato.engines.spool import allow, give_back, held_bytes
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import similar_names, unreadable
 from sfumato.tables.columnar import ArrowFile, ArrowSource, ParquetSource
-from sfumato.tables.source import StreamSource, TemporarySource, failures_in_our_words, kept
+from sfumato.tables.source import StreamSource, TemporarySource, errors_without_cells, saved_stream
 from sfumato.tables.text import TextFile
 from sfumato.wording import shown
 
@@ -289,7 +289,9 @@ def _open_stream(stream: BinaryIO, name: str, opening: Opening) -> Source:
     """Keep a stream in a private file and open that."""
     folder = PrivateFolder()
     try:
-        return TemporarySource(_open_file(kept(stream, folder, name), name, opening), folder)
+        return TemporarySource(
+            _open_file(saved_stream(stream, folder, name), name, opening), folder
+        )
     except BaseException:
         folder.close()
         raise
@@ -459,7 +461,7 @@ def _named_files(query: str) -> list[str]:
 
 def open_relation(relation: Any, name: str, opening: Opening) -> StreamSource:
     """A DuckDB relation; it is run once, when its rows are first needed."""
-    with failures_in_our_words(name):
+    with errors_without_cells(name):
         schema = relation.limit(0).to_arrow_table().schema
     return StreamSource(schema, relation.to_arrow_reader, name, opening.columns, opening.exclude)
 

@@ -714,11 +714,11 @@ def _arrow_batches(piped: BinaryIO, name: str) -> Iterator[Any]:
 def _kept(piped: BinaryIO, name: str) -> Iterator[Any]:
     """Files that begin with their end (Parquet) must be kept while they are read."""
     from sfumato.engines.private_folder import PrivateFolder
-    from sfumato.tables.source import kept
+    from sfumato.tables.source import saved_stream
 
     folder = PrivateFolder()
     try:
-        with table(kept(piped, folder, name)) as opened:
+        with table(saved_stream(piped, folder, name)) as opened:
             yield from opened.batches()
     finally:
         folder.close()

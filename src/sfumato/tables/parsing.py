@@ -175,7 +175,7 @@ def _decimal_comma(cells: Sequence[str]) -> bool | None:
 
 
 @dataclass(frozen=True)
-class Messy:
+class GuessedKind:
     """What cells of a text column are, how that is written, and of how many of them it holds."""
 
     kind: str
@@ -207,9 +207,9 @@ class Messy:
         return f"{told}, {left:,} {'hold' if left > 1 else 'holds'} {other}{same}"
 
 
-def messy(
+def guessed_kind(
     cells: Sequence[str], counts: Sequence[int] | None = None, *, whole: bool = True
-) -> Messy | None:
+) -> GuessedKind | None:
     """What most of some different cells of a text column are, if it is something better than text.
 
     Parameters
@@ -223,11 +223,11 @@ def messy(
 
     Examples
     --------
-    >>> messy(["31.12.1999", "1999-12-30", "unknown", "1.1.2000"]).say
+    >>> guessed_kind(["31.12.1999", "1999-12-30", "unknown", "1.1.2000"]).say
     '3 of 4 cells are dates (dd.mm.yyyy, yyyy-mm-dd), 1 holds one other text'
-    >>> messy(["48.227,00", "1.500,50", "12,00"]).say
+    >>> guessed_kind(["48.227,00", "1.500,50", "12,00"]).say
     'all cells are numbers (decimal comma, points between thousands)'
-    >>> messy(["1", "2", "3", "N"], [1, 1, 2, 96]).say
+    >>> guessed_kind(["1", "2", "3", "N"], [1, 1, 2, 96]).say
     '4 of 100 cells are numbers, 96 hold one other text, perhaps a code for missing'
     """
     held: Counter[str] = Counter()
@@ -243,10 +243,10 @@ def messy(
         return None
     enough = MOST if len(present) > 2 else 1.0
 
-    def found(kind: str, ways: Sequence[str], read: Sequence[str]) -> Messy:
+    def found(kind: str, ways: Sequence[str], read: Sequence[str]) -> GuessedKind:
         others = len(present) - len(read)
         number = sum(held[text] for text in read)
-        return Messy(kind, tuple(ways), number, held.total(), others, silent, whole)
+        return GuessedKind(kind, tuple(ways), number, held.total(), others, silent, whole)
 
     slashed = any(_SLASHED.fullmatch(cell) for cell in present)
     order = _day_first(present)

@@ -142,7 +142,7 @@ class StreamSource(BaseSource):
     def to_copy(self) -> Iterator[pa.RecordBatch]:
         """The rows as they come, in plain types."""
         names = self._arrow_schema.names
-        with failures_in_our_words(self.name):
+        with errors_without_cells(self.name):
             for batch in self._read():
                 shown = [batch.column(at) for at in self._at]
                 table = with_plain_types(pa.Table.from_arrays(shown, names=names))
@@ -168,7 +168,7 @@ def columns_of(schema: pa.Schema, where: str) -> tuple[Column, ...]:
 
 
 @contextmanager
-def failures_in_our_words(name: str) -> Iterator[None]:
+def errors_without_cells(name: str) -> Iterator[None]:
     """What another library says when it fails may quote cells; it is not passed on."""
     try:
         yield
@@ -271,7 +271,7 @@ class _Missing:
             raise ModuleNotFoundError(name=name)
 
 
-def kept(stream: BinaryIO, folder: PrivateFolder, name: str) -> Path:
+def saved_stream(stream: BinaryIO, folder: PrivateFolder, name: str) -> Path:
     """Copy a stream to a file in a private folder."""
     path = folder.path / "input"
     try:

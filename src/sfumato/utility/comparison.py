@@ -29,7 +29,7 @@ from sfumato.errors import (
     did_you_mean,
     spell,
 )
-from sfumato.files import told_beside
+from sfumato.files import certificate_beside
 from sfumato.hierarchy import (
     Boundaries,
     EncodedHierarchy,
@@ -251,7 +251,7 @@ def compare(
     0.102
     """
     shown, before = table(released), table(original)
-    told = told_beside(shown.name)
+    told = certificate_beside(shown.name)
     names = _certified(shown, told) if qi is None else list(qi)
     if qi is None and not names:
         names = [name for name in shown.columns if name in before.columns and name != target]
@@ -300,7 +300,7 @@ def measured_by_cells(
     (0.0833, 5)
     """
     shown, before = table(released), table(original)
-    told = told_beside(shown.name)
+    told = certificate_beside(shown.name)
     _refuse_bounds(qi, shown, before)
     asked = told.get("asked")
     shows = asked.get("numbers_as", "range") if isinstance(asked, dict) else "range"
@@ -576,7 +576,7 @@ def boundary_violations(
     names = list(boundaries.columns)
     if key is None:
         opened = table(released)
-        _refuse_unpaired(opened, table(original), told_beside(opened.name))
+        _refuse_unpaired(opened, table(original), certificate_beside(opened.name))
     view = pair_tables(original, released, names, key=key, hierarchies=hierarchies)
     rows = _rows(original, names, "original")
     shapes: dict[str, EncodedHierarchy | Ranges | ValueSets] = {}

@@ -260,7 +260,7 @@ class Server:
         sys.setswitchinterval(SWITCH)
         try:
             ready(self.guard.link)
-            with drawing.apart():
+            with drawing.in_own_process():
                 self._server.run(sockets=[self._socket])
         finally:
             sys.setswitchinterval(usual)

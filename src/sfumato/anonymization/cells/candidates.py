@@ -31,7 +31,7 @@ from sfumato.budget import Budget, each
 from sfumato.errors import BudgetError
 from sfumato.hierarchy.tree import Array
 from sfumato.kernels.compiling import compiled
-from sfumato.kernels.key_tables import ones
+from sfumato.kernels.key_tables import bit_count
 
 MOST_PATTERNS = 1 << 14
 
@@ -307,7 +307,7 @@ def _apart(words, i, first, last, within, masks, steps, differ, distances):  # t
         mask, step = masks[g] & within, steps[g]
         if mask:
             for z in range(differ.shape[0]):
-                distances[z] += step * np.int64(ones(differ[z] & mask))
+                distances[z] += step * np.int64(bit_count(differ[z] & mask))
 
 
 @compiled

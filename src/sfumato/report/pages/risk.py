@@ -32,7 +32,7 @@ from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Ton
 from sfumato.report.pages.comparison import Compared
 from sfumato.risks import Alike, alike
 from sfumato.tables import Table
-from sfumato.tables.parsing import messy
+from sfumato.tables.parsing import guessed_kind
 from sfumato.wording import (
     among,
     at_most,
@@ -495,7 +495,7 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
 def _holds_figures(values: pa.Array) -> bool:
     """Whether most texts of a column are numbers or dates, beside others such as a code."""
     there = values.drop_null()
-    return messy(there[:: max(1, len(there) // FIGURES)].to_pylist()) is not None
+    return guessed_kind(there[:: max(1, len(there) // FIGURES)].to_pylist()) is not None
 
 
 def _in_classes(
