@@ -79,7 +79,7 @@ def grid_attack(
     return Attacker(options, agreement, likely)(published, rounding, **how)
 
 
-def expect(rows: int) -> None:
+def expect_rows(rows: int) -> None:
     """Say how many rows will be attacked: whether compiling pays need not be found out then."""
     _search_rows.ahead(_UNCOMPILED * rows)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -369,7 +369,7 @@ def evaluate(
     if any(not 0 < size < columns for size in sizes):
         raise ParameterError(f"m̄ must lie between 1 and {columns - 1}")
     if rounding == "safe":
-        attack.expect(_STEPS * splits * len(sizes) * round(train * len(time)))
+        attack.expect_rows(_STEPS * splits * len(sizes) * round(train * len(time)))
     watch = budget or Budget()
     judge = _Judge(time, event, horizon, penalty)
     members = {name: np.flatnonzero(institution == name) for name in sorted(set(institution))}
@@ -389,29 +389,12 @@ def evaluate(
             told = judge(encoded.matrix[own], own, encoded.matrix[test], test)
             runs.setdefault((name, None), []).append(told)
         for size in sizes:
-            sized = agreement.with_projection(dimensions=size, seed=f"{seed}/{split}/0")
+            seeds = [f"{seed}/{split}/{number}" for number in range(candidates)]
+            sized = agreement.with_projection(dimensions=size, seed=seeds[0])
             if candidates > 1:
-                seeds = [f"{seed}/{split}/{number}" for number in range(candidates)]
-                scores = [
-                    score_seeds(encoded.matrix[own], (time[own], event[own]), sized, seeds)
-                    for own in chosen.values()
-                ]
-                best = choose_seed(scores, [len(own) for own in chosen.values()])
-                sized = sized.with_projection(seed=best)
-            shares, owners = [np.empty((0, size))], [np.empty(0, dtype=np.int64)]
-            for own in chosen.values():
-                part = encoded.part(own)
-                try:
-                    shares.append(_published(part, sized, rounding, protect))
-                    owners.append(own)
-                except PromiseError:  # no safe step: this institution stays out
-                    continue
-            told = judge(
-                np.concatenate(shares),
-                np.concatenate(owners),
-                project(encoded.matrix[test], sized),
-                test,
-            )
+                sized = _with_best_seed(sized, seeds, encoded, (time, event), chosen.values())
+            shares, owners = _published(encoded, chosen.values(), sized, rounding, protect)
+            told = judge(shares, owners, project(encoded.matrix[test], sized), test)
             runs.setdefault((f"private m̄={size}", size), []).append(told)
     return Evaluation(
         train=train,
@@ -533,11 +516,39 @@ class _Judge:
         return choose_penalty(x, outcome) if self.penalty is None else self.penalty
 
 
+def _with_best_seed(
+    agreement: Agreement,
+    seeds: Sequence[str],
+    encoded: Encoded,
+    outcome: tuple[Floats, NDArray[np.bool_]],
+    chosen: Collection[NDArray[np.int64]],
+) -> Agreement:
+    """The agreement with the seed that does best in the institutions' own cross-validation."""
+    time, event = outcome
+    scores = [
+        score_seeds(encoded.matrix[own], (time[own], event[own]), agreement, seeds)
+        for own in chosen
+    ]
+    return agreement.with_projection(seed=choose_seed(scores, [len(own) for own in chosen]))
+
+
 def _published(
-    own: Encoded, agreement: Agreement, rounding: float | Literal["safe"], protect: Protect
-) -> Floats:
-    step = safe_rounding(own, agreement, protect=protect)[0] if rounding == "safe" else rounding
-    return round_to(project(own.matrix, agreement), step)
+    encoded: Encoded,
+    chosen: Collection[NDArray[np.int64]],
+    agreement: Agreement,
+    rounding: float | Literal["safe"],
+    protect: Protect,
+) -> tuple[Floats, NDArray[np.int64]]:
+    """All institutions' shares, and whose rows they are; where no step is safe, one stays out."""
+    shares, owners = [np.empty((0, agreement.projection.dimensions))], [np.empty(0, dtype=np.int64)]
+    for own in chosen:
+        part, step = encoded.part(own), rounding
+        with contextlib.suppress(PromiseError):
+            if step == "safe":
+                step = safe_rounding(part, agreement, protect=protect)[0]
+            shares.append(round_to(project(part.matrix, agreement), step))
+            owners.append(own)
+    return np.concatenate(shares), np.concatenate(owners)
 
 
 def _summary(name: str, size: int | None, runs: Floats) -> ModelScore:

@@ -226,17 +226,11 @@ def log_of_sums(
     from sfumato.secure.shares import Ring, private, reveal_real
 
     width = _LARGEST_SUM_BITS if bits is None else bits
-    if not 2 <= width <= _LARGEST_SUM_BITS:
-        raise ParameterError(f"sums have 2 to {_LARGEST_SUM_BITS} bits", where="--bits")
-    settings: dict[str, Any] = {"modulus": modulus, "bits": bits, "terms": terms}
-    settings |= {"precision": precision, "scaling": scaling}
+    exactly: LogSettings = {
+        "bits": width, "terms": terms, "precision": precision, "scaling": scaling
+    }  # fmt: skip
+    settings = {"modulus": modulus, **exactly, "bits": bits}
     asked = {name: value for name, value in settings.items() if value is not None}
-    if modulus is not None and (modulus < 3 or modulus % 2 == 0):
-        raise ParameterError(
-            "the paper's setting needs an odd modulus",
-            where="--modulus",
-            remedy=f"For example {2**60 - 93}, a prime of 60 bits.",
-        )
     if dual and (asked or quick or backend != "ot"):
         raise ParameterError(
             "dual execution has one setting", remedy="Leave the other options out, or --dual."
@@ -246,6 +240,39 @@ def log_of_sums(
             "the quick logarithm evaluates no polynomial and scales nothing",
             remedy="Leave terms, precision, backend and scaling out.",
         )
+    _check_sums(numbers, width, modulus)
+    ring = Ring.power_of_two(64) if modulus is None else Ring.odd(modulus)
+    if not (quick or dual):
+        log_error(ring, **exactly)  # what does not fit is told before anybody is met
+
+    def compute(session: Session) -> Logarithms:
+        if dual:
+            opened = log_opened(session, numbers, bits=_LARGEST_SUM_BITS)
+            error = log_opened_error(_LARGEST_SUM_BITS)
+        elif quick:
+            shares = log2_quick(session, private(ring, list(numbers)), bits=width)
+            opened = reveal_real(session, shares, what="the base-two logarithms of the sums")
+            error = QUICK_ERROR
+        else:
+            shares = log(session, private(ring, list(numbers)), backend=backend, **exactly)
+            opened = reveal_real(session, shares, what="the logarithms of the sums")
+            error = log_error(ring, **exactly)
+        return Logarithms(tuple(map(float, opened)), error, base="2" if quick else "e")
+
+    told = {"numbers": len(numbers), "dual": dual, "quick": quick, "backend": backend, **asked}
+    return _together(peer, "log", told, compute, cells=len(numbers))
+
+
+def _check_sums(numbers: Sequence[int], width: int, modulus: int | None) -> None:
+    """Refuse parts of sums, and moduli, that have no logarithms."""
+    if not 2 <= width <= _LARGEST_SUM_BITS:
+        raise ParameterError(f"sums have 2 to {_LARGEST_SUM_BITS} bits", where="--bits")
+    if modulus is not None and (modulus < 3 or modulus % 2 == 0):
+        raise ParameterError(
+            "the paper's setting needs an odd modulus",
+            where="--modulus",
+            remedy=f"For example {2**60 - 93}, a prime of 60 bits.",
+        )
     largest = (1 << (width - 1)) - 1
     if not all(1 <= part <= largest for part in numbers):
         # 0 + 0 has no logarithm, and neither side could see that it was asked for
@@ -254,27 +281,6 @@ def log_of_sums(
             where="--number",
             remedy=f"Use 1 to {largest:,}.",
         )
-    ring = Ring.power_of_two(64) if modulus is None else Ring.odd(modulus)
-    exactly: LogSettings = {
-        "bits": width, "terms": terms, "precision": precision, "scaling": scaling
-    }  # fmt: skip
-    if not (quick or dual):
-        log_error(ring, **exactly)  # what does not fit is told before anybody is met
-
-    def compute(session: Session) -> Logarithms:
-        if quick:
-            quickly = log2_quick(session, private(ring, list(numbers)), bits=width)
-            opened = reveal_real(session, quickly, what="the base-two logarithms of the sums")
-            return Logarithms(tuple(float(value) for value in opened), QUICK_ERROR, base="2")
-        if dual:
-            found = log_opened(session, numbers, bits=_LARGEST_SUM_BITS)
-            return Logarithms(tuple(found.tolist()), log_opened_error(_LARGEST_SUM_BITS))
-        shares = log(session, private(ring, list(numbers)), backend=backend, **exactly)
-        opened = reveal_real(session, shares, what="the logarithms of the sums")
-        return Logarithms(tuple(float(value) for value in opened), log_error(ring, **exactly))
-
-    told = {"numbers": len(numbers), "dual": dual, "quick": quick, "backend": backend, **asked}
-    return _together(peer, "log", told, compute, cells=len(numbers))
 
 
 @checked
