@@ -13,7 +13,7 @@ from sfumato import errors
 SOURCES = Path(sfumato.__file__).parent
 ROOMS = ("anonymization", "engines", "hierarchy", "quasi", "release", "tables", "utility")
 CLI = [f"cli/{path.name}" for path in sorted((SOURCES / "cli").glob("*.py"))]
-OWN = {name for name in errors.__all__ if name.endswith("Error")} - {"MissingExtraError"}
+OWN = {name for name in vars(errors) if name.endswith("Error")} - {"MissingExtraError"}
 
 
 def without_remedy(path: Path) -> list[int]:
