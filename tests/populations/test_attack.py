@@ -102,7 +102,7 @@ def test_zip_codes_that_a_spreadsheet_made_numbers() -> None:
 def test_nodes_of_a_hierarchy_whose_leaves_are_not_neighbours() -> None:
     tree = Hierarchy.from_levels([["a", "b", "c", "d"], ["odd", "even", "odd", "even"], ["*"] * 4])
     reading = read_cells("x", pa.array(["odd", "even", "b"]), pa.array(["a", "b", "c", "d"]), tree)
-    assert reading.members is None  # the tree's order makes every node one run
+    assert reading.starts is None  # the tree's order makes every node one run
     covers = [reading.covers(np.full(4, cell), np.arange(4)).tolist() for cell in range(3)]
     assert covers == [
         [True, False, True, False],
@@ -320,3 +320,25 @@ def test_a_strange_certificate_ends_no_attack(strange: Any, tmp_path: Path) -> N
     told = json.dumps({"certificate": 2, "output": {}, "asked": strange, "column_actions": 1})
     (tmp_path / "release.csv.certificate.json").write_text(told)
     assert attack(str(tmp_path / "release.csv"), people, on=["age"], k=2).matches_k == 4
+
+
+def test_sets_among_many_values_take_room_for_what_they_list() -> None:
+    """A table of 2,000 sets and 60,000 values would have 120 million cells."""
+    random = np.random.default_rng(3)
+    values = pa.array([f"{number:05}" for number in range(60_000)])
+    chosen = [np.sort(random.choice(60_000, 1 + at % 7, replace=False)) for at in range(2_000)]
+    said = [values.take(pa.array(one)).to_pylist() for one in chosen]
+    labels = pa.array(["{" + ", ".join(one) + "}" if one[1:] else one[0] for one in said])
+    reading = read_cells("zip", labels, values)
+    assert reading.listed.size <= sum(map(len, chosen))
+    assert reading.size.tolist() == [len(one) for one in chosen]
+    people = random.integers(0, 60_000, 50_000)
+    cells = random.integers(0, 2_000, 50_000)
+    expected = [people[at] in set(chosen[cell]) for at, cell in enumerate(cells)]
+    assert reading.covers(cells, people).tolist() == expected
+    released = Codes(("zip",), (np.arange(2_000, dtype=np.uint16),), (labels,))
+    known = Codes(("zip",), (people.astype(np.uint32),), (values,))
+    had = np.bincount(people, minlength=60_000)
+    found = join_attack(released, known, ["zip"], k=3)
+    assert found.matches_few == sum(had[one].sum() == 2 for one in chosen)
+    assert found.matches_none == sum(had[one].sum() == 0 for one in chosen)

@@ -176,7 +176,7 @@ def _earlier_cells(
 def _covered(shape: Shape, reading: Reading, used: Array) -> tuple[Array, Array, Array]:
     """The values that labels cover, as runs of one order where they are, else as sets."""
     order = np.arange(shape.size) if isinstance(shape, ValueSets) else shape.order
-    if reading.members is None and np.array_equal(reading.place[order], np.arange(shape.size)):
+    if reading.starts is None and np.array_equal(reading.place[order], np.arange(shape.size)):
         return reading.low[used], reading.high[used], order
     sets = [reading.codes(label) for label in used]
     ends = np.cumsum([len(codes) for codes in sets])

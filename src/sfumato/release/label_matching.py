@@ -12,7 +12,7 @@ import datetime as dt
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,8 +38,8 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _FRACTION = re.compile(r"(?<=:\d\d)\.(\d*?)0+(?=Z|[+-]|$)")
 _PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d{2}(?:-\d{2})?)|-Q([1-4])|(s))?")
 
-LARGEST_MATRIX = 100_000_000
-"""Cells times values up to which sets that are no runs of values are held as a table."""
+MOST_LISTED = 100_000_000
+"""Values that sets of a column may list together, where they are no runs of values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,37 +47,44 @@ class Reading:
     """Which of a column's values each released cell covers.
 
     Values have a *place*; a cell covers the places ``low <= place <= high`` (high < low: none).
-    Where cells are sets that are no runs, `members` counts the covered places before each place,
-    one line a cell, and `low`, `high` are only the outer limits. `unread` cells were not
-    understood, or name values that the other table does not have; they cover nothing.
+    Where some cells are sets that are no runs, the places of the one numbered i are `listed` from
+    ``starts[i]`` to ``starts[i + 1]``, ascending, none of a cell that is a run; `low`, `high` are
+    only the outer limits. `unread` cells were not understood, or name values that the other table
+    does not have; they cover nothing.
     """
 
     place: Ints
     low: Ints
     high: Ints
-    members: npt.NDArray[np.int32] | None = None
+    starts: Ints | None = None
+    listed: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     unread: int = 0
 
     def covers(self, cell: npt.NDArray[Any], code: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Whether cells cover values, pair by pair."""
         at = self.place[code]
         inside = (self.low[cell] <= at) & (at <= self.high[cell])
-        if self.members is not None:
-            inside &= self.members[cell, at + 1] > self.members[cell, at]
+        if self.starts is not None:
+            numbers = np.arange(len(self.low)).repeat(np.diff(self.starts))
+            size = len(self.place)
+            pairs = np.append(numbers * size + self.listed, -1)  # ascending, but for the last
+            asked = np.asarray(cell, np.int64) * size + at
+            there = pairs[np.searchsorted(pairs[:-1], asked)] == asked
+            inside &= there | (np.diff(self.starts)[cell] == 0)
         return np.asarray(inside)
 
     @property
     def size(self) -> Ints:
         """Values that each cell covers."""
-        if self.members is not None:
-            return np.asarray(self.members[:, -1], np.int64)
-        return np.asarray(np.maximum(self.high - self.low + 1, 0))
+        run = np.maximum(self.high - self.low + 1, 0)
+        many = 0 if self.starts is None else np.diff(self.starts)
+        return np.asarray(np.where(many, many, run))
 
     def codes(self, cell: int) -> Ints:
         """The values that a cell covers."""
         places = np.arange(self.low[cell], self.high[cell] + 1)
-        if self.members is not None:
-            places = np.flatnonzero(np.diff(self.members[cell]))
+        if self.starts is not None and self.starts[cell] < self.starts[cell + 1]:
+            places = self.listed[self.starts[cell] : self.starts[cell + 1]]
         return np.asarray(self._code_at[places])
 
     @cached_property
@@ -95,15 +102,18 @@ class Cells(NamedTuple):
     low, high
         For each row and column the first and the last place.
     sets
-        For each column with cells that are no runs its number, where its `members` begin among
-        those of all, and how long a line of them is.
+        For each column with cells that are no runs its number, and where its `starts` begin among
+        those of all.
+    starts, listed
+        The places of cells that are no runs, as in a `Reading`.
     """
 
     rows: Array
     low: Array
     high: Array
     sets: Array
-    members: Array
+    starts: Array
+    listed: Array
 
 
 class Tree(NamedTuple):
@@ -120,14 +130,15 @@ class Tree(NamedTuple):
 def cells_of(rows: npt.NDArray[Any], readings: Sequence[Reading]) -> Cells:
     """What rows of cells cover."""
     low, high = (np.empty(rows.shape, np.int32) for _ in range(2))
-    sets, members, start = [], [np.empty(0, np.int32)], 0
+    sets, starts, listed = [], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for at, reading in enumerate(readings):
         low[:, at], high[:, at] = reading.low[rows[:, at]], reading.high[rows[:, at]]
-        if reading.members is not None:
-            sets.append((at, start, reading.members.shape[1]))
-            members.append(reading.members.ravel())
-            start += reading.members.size
-    return Cells(rows, low, high, np.array(sets, np.int64).reshape(-1, 3), np.concatenate(members))
+        if reading.starts is not None:
+            sets.append((at, sum(map(len, starts))))
+            starts.append(reading.starts + sum(map(len, listed)))
+            listed.append(reading.listed)
+    found = np.array(sets, np.int64).reshape(-1, 2)
+    return Cells(rows, low, high, found, np.concatenate(starts), np.concatenate(listed))
 
 
 def read_cells(
@@ -297,6 +308,7 @@ class _Reader:
         low = np.zeros(len(covered), np.int64)
         high = np.full(len(covered), -1, np.int64)
         scattered: dict[int, Ints] = {}
+        many = np.zeros(len(covered) + 1, np.int64)
         for cell, places in enumerate(covered):
             if places is None or len(places) == 0:
                 continue  # fits nobody
@@ -305,23 +317,18 @@ class _Reader:
                 continue
             low[cell], high[cell] = places[0], places[-1]
             if places[-1] - places[0] + 1 != len(places):
-                scattered[cell] = places
-        members = None
-        if scattered:
-            if len(covered) * (self.size + 1) > LARGEST_MATRIX:
-                raise ColumnError(
-                    f"{len(scattered):,} sets of values are too many for {self.size:,} values",
-                    remedy="Give the hierarchy that the sets come from.",
-                )
-            flags = np.zeros((len(covered), self.size + 1), np.int32)
-            for cell in range(len(covered)):
-                if cell in scattered:
-                    flags[cell, scattered[cell] + 1] = 1
-                else:
-                    flags[cell, low[cell] + 1 : high[cell] + 2] = 1
-            members = np.cumsum(flags, axis=1, dtype=np.int32)
+                scattered[cell], many[cell + 1] = places, len(places)
         unread = sum(places is None for places in covered)
-        return Reading(self.place, low, high, members, unread)
+        if not scattered:
+            return Reading(self.place, low, high, unread=unread)
+        if many.sum() > MOST_LISTED:
+            raise ColumnError(
+                f"{len(scattered):,} sets list {many.sum():,} values, of the "
+                f"{self.size:,} that there are, which is too many",
+                remedy="Give the hierarchy that the sets come from.",
+            )
+        listed = np.concatenate([*scattered.values()]).astype(np.int32)
+        return Reading(self.place, low, high, many.cumsum(), listed, unread)
 
 
 def _without_zeros(fraction: re.Match[str]) -> str:
@@ -409,6 +416,19 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
 
 
 @bare
+def _listed_below(cells: Cells, begin: int, end: int, place: int) -> int:
+    """How many places of a stretch of the list lie before one."""
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) // 2
+        if cells.listed[middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low - begin
+
+
+@bare
 def _visit(cells: Cells, r: int, node: int, box: Array) -> int:
     """How the released row meets the box around a node: 0 not, 2 wholly, 1 partly."""
     whole = 2
@@ -420,9 +440,13 @@ def _visit(cells: Cells, r: int, node: int, box: Array) -> int:
             whole = 1
     for s in range(cells.sets.shape[0]):
         d = cells.sets[s, 0]
-        line = cells.sets[s, 1] + cells.rows[r, d] * cells.sets[s, 2]
+        at = cells.sets[s, 1] + cells.rows[r, d]
+        begin, end = cells.starts[at], cells.starts[at + 1]
+        if begin == end:  # it is a run
+            continue
         first, last = box[node, d, 0], box[node, d, 1]
-        covered = cells.members[line + last + 1] - cells.members[line + first]
+        before = _listed_below(cells, begin, end, first)
+        covered = _listed_below(cells, begin, end, last + 1) - before
         if covered == 0:
             return 0
         if covered < last - first + 1:
@@ -437,8 +461,12 @@ def _matches(cells: Cells, r: int, points: Array, at: int) -> bool:
             return False
     for s in range(cells.sets.shape[0]):
         d = cells.sets[s, 0]
-        place = cells.sets[s, 1] + cells.rows[r, d] * cells.sets[s, 2] + points[at, d]
-        if cells.members[place + 1] == cells.members[place]:
+        line = cells.sets[s, 1] + cells.rows[r, d]
+        begin, end = cells.starts[line], cells.starts[line + 1]
+        if begin == end:
+            continue
+        found = begin + _listed_below(cells, begin, end, points[at, d])
+        if found == end or cells.listed[found] != points[at, d]:
             return False
     return True
 
