@@ -284,7 +284,9 @@ def _chosen(
     improve, and rows that are left out hard to take back. So the small classes of Mondrian, and the
     best start with everybody, are improved a little: if they then lose less than any start does,
     so is the best start, and the search goes on from the best of them. So are those that are near
-    the best, unless there are to be several searches anyway.
+    the best, unless there are to be several searches anyway. Where even the first round might not
+    be finished in time, this is done only if the best start leaves rows out, with one pass each,
+    and none of them takes longer than what is left to the search.
     """
     best = min(starts, key=lambda name: starts[name][0])
     known, search = starts[best]
@@ -297,24 +299,29 @@ def _chosen(
     if _runs(problem, search) == 1:
         worth |= dict.fromkeys(near, 1.0)
     worth.pop(best, None)
+    passes = 1 if _hurried(search, PASSES) else TRIED
+    if passes == 1 and not search.left_out:
+        return best, search, known
     tried: dict[str, tuple[Search, float]] = {}
-    for name, share in worth.items() if not _hurried(search, PASSES) else ():
+    for after, (name, share) in enumerate(worth.items(), -len(worth)):
         if _rounds(problem) and not _too_late(problem, search):
-            one = _tried(problem, starts[name][1])
+            one = _tried(problem, starts[name][1], passes, 1 / (2 - after))
             if one[1] < share * known:
                 tried[name] = one
     if not tried:
         return best, search, known
-    tried[best] = _tried(problem, search)
+    tried[best] = _tried(problem, search, passes, 1 / 2)
     chosen = min(tried, key=lambda name: tried[name][1])
     return chosen, *tried[chosen]
 
 
-def _tried(problem: Problem, search: Search) -> tuple[Search, float]:
-    """A search after a few passes, and what it loses."""
+def _tried(problem: Problem, search: Search, passes: int, share: float) -> tuple[Search, float]:
+    """A search after a few passes, in no more than a share of the time left; and what it loses."""
     tried = copy.copy(search)
     tried.groups = search.groups.copy()
-    improve(tried, problem.seed, TRIED)
+    tried.problem = replace(search.problem, budget=problem.budget.part(share))
+    improve(tried, problem.seed, passes)
+    tried.problem = search.problem
     return tried, tried.loss() / _cells(problem)
 
 
