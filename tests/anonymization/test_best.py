@@ -533,6 +533,36 @@ def test_where_values_count_the_search_begins_at_the_better_of_two_starts(
         assert found.details["loss_after"] * 3 * 400 <= min(lost) + 1e-9
 
 
+@pytest.mark.parametrize(("out", "tries"), [(2, 2), (7, 0)])
+def test_a_hurried_search_tries_everybody_where_most_of_the_loss_is_rows_left_out(
+    out, tries, monkeypatch
+):
+    """The clock stands still, so that only the estimate of a round says that it must hurry."""
+    monkeypatch.setattr(Clock, "now", classmethod(lambda cls: 0.0))
+    table = crowd(np.random.default_rng(3), 400)
+    problem, blocks = iterated_problem(table, 6, t=0.4, suppression_limit=1.0)
+    problem = replace(problem, budget=Budget(seconds=0.1))
+    ground, many = Ground.of(problem), problem.entries.entries
+    own = best._cut(replace(problem, options={}), blocks)
+    whole = Search(problem, blocks, own, ground, problem.rows)
+    some = whole.begun_at(np.where(np.arange(many) % out, 0, -1))
+    starts = {"mondrian": (0.9, whole), "lattice without outliers": (0.8, some)}
+    tried = []
+
+    def improved(search, seed, passes):
+        tried.append((passes, search.problem.budget.seconds))
+        annealing.improve(search, seed, passes)
+
+    monkeypatch.setattr(best, "improve", improved)
+    start, search, lost = best._chosen(problem, starts, [])
+    assert [passes for passes, _ in tried] == [1] * tries
+    assert start == ("mondrian" if tries else "lattice without outliers")
+    if tries:  # no longer than the search is left with
+        assert [seconds for _, seconds in tried] == pytest.approx([0.1 / 3, 0.1 / 2])
+        assert lost == search.loss() / best._cells(problem) < whole.loss() / best._cells(problem)
+        assert search.problem is problem
+
+
 @pytest.mark.parametrize(("share", "first"), [(0.0, "iterated"), (best.SOON, "mondrian")])
 def test_where_there_is_time_enough_mondrian_comes_before_an_iteration(share, first, monkeypatch):
     monkeypatch.setattr(best, "SOON", share)

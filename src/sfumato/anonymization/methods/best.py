@@ -285,8 +285,8 @@ def _chosen(
     best start with everybody, are improved a little: if they then lose less than any start does,
     so is the best start, and the search goes on from the best of them. So are those that are near
     the best, unless there are to be several searches anyway. Where even the first round might not
-    be finished in time, this is done only if the best start leaves rows out, with one pass each,
-    and none of them takes longer than what is left to the search.
+    be finished in time, one pass must do, and is only made if most of what the best start loses is
+    rows left out. Whatever is tried may take no longer than what it leaves to the search.
     """
     best = min(starts, key=lambda name: starts[name][0])
     known, search = starts[best]
@@ -300,7 +300,7 @@ def _chosen(
         worth |= dict.fromkeys(near, 1.0)
     worth.pop(best, None)
     passes = 1 if _hurried(search, PASSES) else TRIED
-    if passes == 1 and not search.left_out:
+    if passes == 1 and 2 * search.left_out * search.everything <= known * _cells(problem):
         return best, search, known
     tried: dict[str, tuple[Search, float]] = {}
     for after, (name, share) in enumerate(worth.items(), -len(worth)):
