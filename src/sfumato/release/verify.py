@@ -431,7 +431,9 @@ def _asked_numbers(asked: Mapping[str, Any], promises: Sequence[Any]) -> list[tu
     """The numbers that promises were asked for by, and whether one of these has each of them."""
     models = [model for promise in promises for model in getattr(promise, "models", ())]
     known = {name for model in MODELS for name in model.numbers}
-    elsewhere = {"k"} if any(hasattr(one, "follows") for one in promises) else set[str]()
+    # a plan for a population may have left out all columns that k is about
+    gone = "universe" in asked and {one.kind for one in promises} <= {"without-columns"}
+    elsewhere = {"k"} if gone or any(hasattr(one, "follows") for one in promises) else set[str]()
     held: dict[str, list[Any]] = {name: [] for name in known - elsewhere}
     for one in (*models, *promises):
         for name in known | {"k", "beta", "universe"}:
