@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, UnfinishedError
 from sfumato.quasi import hitting_sets, sampling
 from sfumato.quasi.greedy import Goal
 from sfumato.quasi.proof import Proof, proven_minimum
@@ -482,19 +482,20 @@ def test_demands_end_where_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """A solver that hears nothing until the test is over; the limits that it was given."""
-    over, limits = threading.Event(), []
+def endless(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """A solver that hears nothing; the processes that ran it."""
+    started: list[subprocess.Popen[bytes]] = []
 
-    def solved(sets: object, price: object, seconds: float) -> None:
-        limits.append(seconds)
-        over.wait(60)
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            started.append(self)
 
+    monkeypatch.setattr(subprocess, "Popen", Noted)
     monkeypatch.setattr(hitting_sets, "_STEPS", 0)
-    monkeypatch.setattr(hitting_sets, "_solved", solved)
+    monkeypatch.setattr(hitting_sets, "_SOLVES", "import time; time.sleep(60)")
     monkeypatch.setattr(hitting_sets, "_GRACE", 0.0)
-    yield limits
-    over.set()
+    return started
 
 
 def family_of_two() -> hitting_sets.SetFamily:
@@ -504,17 +505,21 @@ def family_of_two() -> hitting_sets.SetFamily:
 
 
 @pytest.mark.parametrize("stop", ["cancel", "end"])
-def test_a_solver_that_hears_nothing_is_not_waited_for(endless: list[float], stop: str) -> None:
+def test_a_solver_that_hears_nothing_is_ended(
+    endless: list[subprocess.Popen[bytes]], stop: str
+) -> None:
+    """A program that ends while it runs would be crashed by it."""
     budget = sf.Budget()
     threading.Timer(0.2, getattr(budget, stop)).start()
     found = hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1], budget)
     assert (found.columns, found.lower_bound, found.optimal) == ((1,), 0.0, False)
-    assert endless == [60.0]
+    assert [one.poll() is None for one in endless] == [False]
     assert budget.stopped_by is None, "the caller says so"
+    assert "solver" not in " ".join(one.name for one in threading.enumerate())
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers on Windows")
-def test_signals_are_heard_while_a_solver_works(endless: list[float]) -> None:
+def test_signals_are_heard_while_a_solver_works(endless: list[subprocess.Popen[bytes]]) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -523,6 +528,7 @@ def test_signals_are_heard_while_a_solver_works(endless: list[float]) -> None:
     try:
         with pytest.raises(KeyboardInterrupt):
             hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])
+        assert [one.poll() is None for one in endless] == [False]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -551,21 +557,27 @@ def test_few_columns_are_looked_through_without_a_solver(monkeypatch: pytest.Mon
         assert told <= cheapest
 
 
+def test_little_time_leaves_few_steps() -> None:
+    random = np.random.default_rng(5)
+    family = hitting_sets.SetFamily(40)
+    family.add(random.random((20_000, 40)) < 0.8)
+    assert hitting_sets._steps(family, sf.Budget()) == hitting_sets._STEPS
+    few = [hitting_sets._steps(family, sf.Budget(seconds=one)) for one in (0, 0.1, 1)]
+    assert few[0] == 0 < few[1] < few[2] < hitting_sets._STEPS
+
+
 def test_a_solver_out_of_time_gets_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     solving, limits = hitting_sets._solved, []
 
-    def late(sets: Any, price: Any, seconds: float) -> Any:
+    def late(sets: Any, price: Any, seconds: float, budget: sf.Budget) -> Any:
         limits.append(seconds)
-        solved = solving(sets, price, seconds)
-        if len(limits) < 3:
-            solved.status, solved.x, solved.mip_dual_bound = 1, None, 0.5
-        return solved
+        return (1, None, 0.5) if len(limits) < 3 else solving(sets, price, seconds, budget)
 
     monkeypatch.setattr(hitting_sets, "_STEPS", 0)
     monkeypatch.setattr(hitting_sets, "_solved", late)
     found = hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])
     assert (found.columns, found.lower_bound, found.optimal) == ((1,), 1.0, True)
     assert limits == [60.0, 120.0, 240.0]
-    monkeypatch.setattr(hitting_sets, "_solved", lambda *_: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
+    monkeypatch.setattr(hitting_sets, "_SOLVES", "1 / 0")
+    with pytest.raises(UnfinishedError, match="ended early .ZeroDivisionError: division by zero"):
         hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])

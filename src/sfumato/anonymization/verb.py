@@ -12,8 +12,7 @@ that share columns (`several_sets`), and groups of an earlier release (`earlier_
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -45,7 +44,7 @@ from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import Budget, within_budget
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, Engine, asks_sql
+from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, Engine, asks_sql, one_moment
 from sfumato.errors import PromiseError, spell
 from sfumato.fields import declares
 from sfumato.files import names_same
@@ -120,7 +119,7 @@ def anonymize(
     if request.parse and not isinstance(source, Table):
         reading = {"parse": request.parse, "unparsed": request.unparsed}
     opened = table(source, budget=budget, **reading)
-    with _one_moment(opened):
+    with one_moment(opened.engine):
         request = request.opened(opened, budget)
         opened = _with_room(opened, request, budget)
         if output is not None and isinstance(opened.engine, MemoryEngine):
@@ -171,16 +170,6 @@ def anonymize(
             spreadsheet_safe=spreadsheet_safe,
             budget=budget,
         )
-
-
-@contextmanager
-def _one_moment(opened: Table) -> Iterator[None]:
-    """Work on one moment of a table that others may change."""
-    if not asks_sql(opened.engine):
-        yield
-        return
-    with opened.engine.one_moment():
-        yield
 
 
 def _with_room(opened: Table, request: Request, budget: Budget) -> Table:

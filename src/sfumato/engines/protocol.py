@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -283,6 +284,11 @@ class Column:
 def asks_sql(engine: Engine) -> TypeGuard[SQLEngine]:
     """Whether an engine asks a database, told without loading what writes its statements."""
     return engine.capabilities.sql
+
+
+def one_moment(engine: Engine) -> AbstractContextManager[None]:
+    """Work on one moment of a table that others may change."""
+    return engine.one_moment() if asks_sql(engine) else nullcontext()
 
 
 def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Column:

@@ -6,12 +6,13 @@ hold one: a key is a set of columns that hits every difference set.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, wait
+import pickle
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from multiprocessing.spawn import get_executable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Codes
+from sfumato.errors import UnfinishedError
 from sfumato.kernels.compiling import compiled
 
 WITNESS_ROWS = 20_000
@@ -27,7 +29,6 @@ ORDERS = 4
 """In how many random column orders neighbours are compared."""
 
 Sets = npt.NDArray[np.bool_]
-T = TypeVar("T")
 
 
 def differences_within(
@@ -228,7 +229,7 @@ Matrix = npt.NDArray[np.bool_]
 _FIRST_SECONDS = 60.0
 """Limit of the first attempt where none is asked for; each other has twice as long.
 
-Nothing is lost of most searches by it, and one that nobody waits for ends after some time.
+Nothing is lost of most searches by it, and one whose program was killed ends after some time.
 """
 _OUT_OF_TIME = 1
 """What SciPy calls a limit that was reached."""
@@ -238,6 +239,8 @@ _GRACE = 2.0
 """Seconds that it is waited for when time is over: it looks at its own limit now and then."""
 _STEPS, _MOST_FOUND = 1 << 18, 1_024
 """Steps, and sets, after which an enumeration leaves the search to a solver of linear programs."""
+_WORDS = 1 << 27
+"""Words of sets, about, that steps go through in a second."""
 _ALIKE = 128
 """Sets that cost as little as the cheapest, and are told besides."""
 _CELL_BYTES = 512
@@ -261,7 +264,7 @@ class SetFamily:
 
     def add(self, sets: Matrix) -> int:
         """Add sets, drop those that contain another; returns how many new ones stayed."""
-        sets = np.unique(sets[sets.any(axis=1)], axis=0)
+        sets = _distinct(sets[sets.any(axis=1)])
         if not len(sets):
             return 0
         fresh = sets[~_contains_any(sets, self._sets)]
@@ -289,7 +292,7 @@ class SetFamily:
 
 def minimal_sets(sets: Matrix) -> Matrix:
     """The sets that contain no other one; equal ones once."""
-    sets = np.unique(sets, axis=0)
+    sets = _distinct(sets)
     sizes = sets.sum(axis=1)
     kept = sets[:0]
     for size in np.unique(sizes):
@@ -371,30 +374,39 @@ def minimum_hitting_set(
         return Hitting((), 0.0, 0.0, True)
     price = np.asarray(costs, dtype=np.float64)
     known = float(price[list(fallback)].sum())
-    cheaper, complete = _cheapest(family.matrix, price, known - 1e-9, _MOST_FOUND)
+    steps = _steps(family, budget)
+    cheaper, complete = _cheapest(family.matrix, price, known - 1e-9, _MOST_FOUND, steps)
     if complete:
         chosen = cheaper[0] if cheaper else fallback
         cost = float(price[list(chosen)].sum())
-        alike = cheaper or _cheapest(family.matrix, price, known + 1e-9, _ALIKE)[0]
+        alike = cheaper or _cheapest(family.matrix, price, known + 1e-9, _ALIKE, steps)[0]
         return Hitting(chosen, cost, cost, True, tuple(one for one in alike if one != chosen))
     lower, limit, solved = 0.0, _FIRST_SECONDS, None
-    while solved is None or (solved.status == _OUT_OF_TIME and not budget.spent()):
+    while solved is None or (status == _OUT_OF_TIME and not budget.spent()):
         seconds = limit if budget.seconds is None else max(0.01, budget.remaining)
-        solved = _beside(partial(_solved, family.matrix, price, seconds), budget)
+        solved = _solved(family.matrix, price, seconds, budget)
         if solved is None:
             break
-        bound = solved.mip_dual_bound
+        status, found, bound = solved
         lower = max(lower, 0.0 if bound is None or not np.isfinite(bound) else float(bound))
         limit *= 2
-    if solved is None or solved.x is None:
+    if solved is None or found is None:
         return Hitting(fallback, float(price[list(fallback)].sum()), lower, False)
-    chosen = tuple(int(c) for c in np.flatnonzero(solved.x > 0.5))
+    chosen = tuple(int(c) for c in np.flatnonzero(found > 0.5))
     cost = float(price[list(chosen)].sum())
-    return Hitting(chosen, cost, cost if solved.status == 0 else lower, solved.status == 0)
+    return Hitting(chosen, cost, cost if status == 0 else lower, status == 0)
+
+
+def _steps(family: SetFamily, budget: Budget) -> int:
+    """How many steps an enumeration may take, which cannot be ended: a quarter of the time left."""
+    if budget.seconds is None:
+        return _STEPS
+    words = len(family) // 64 + 64 * family.columns  # of sets, and those that are looked at first
+    return int(min(_STEPS, budget.remaining / 4 * _WORDS / words))
 
 
 def _cheapest(
-    sets: Matrix, price: npt.NDArray[np.float64], below: float, most: int
+    sets: Matrix, price: npt.NDArray[np.float64], below: float, most: int, steps: int
 ) -> tuple[list[tuple[int, ...]], bool]:
     """The cheapest of the sets that hit every set and cost less than given; whether all were found.
 
@@ -403,44 +415,63 @@ def _cheapest(
     """
     few = int(np.searchsorted(np.cumsum(np.sort(price)), below))  # so many cost less, at most
     edges = in_words(np.ascontiguousarray(sets[np.argsort(sets.sum(axis=1), kind="stable")].T))
-    found, complete = hitting_sets(edges, edges.shape[1], most, few, _STEPS)
+    found, complete = hitting_sets(edges, edges.shape[1], most, few, steps)
     costs = found @ price
     least = min(costs.min(initial=np.inf), below)
     return [tuple(np.flatnonzero(row).tolist()) for row in found[costs <= least]], complete
 
 
-def _solved(sets: Matrix, price: npt.NDArray[np.float64], seconds: float) -> Any:
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
+_SOLVES = """
+import pickle, sys, time
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+sets, price, until = pickle.load(sys.stdin.buffer)
+solved = milp(
+    price,
+    constraints=LinearConstraint(csr_array(sets).astype(np.float64), lb=1),
+    integrality=np.ones(len(price)),
+    bounds=Bounds(0, 1),
+    options={"mip_rel_gap": 0.0, "time_limit": max(0.01, until - time.time())},
+)
+pickle.dump((solved.status, solved.x, solved.mip_dual_bound), sys.stdout.buffer)
+"""
 
-    return milp(
-        price,
-        constraints=LinearConstraint(csr_array(sets).astype(np.float64), lb=1),
-        integrality=np.ones(len(price)),
-        bounds=Bounds(0, 1),
-        options={"mip_rel_gap": 0.0, "time_limit": seconds},
-    )
 
+def _solved(
+    sets: Matrix, price: npt.NDArray[np.float64], seconds: float, budget: Budget
+) -> tuple[int, Any, Any] | None:
+    """Status, solution and bound of a linear program; None once nobody waits for it any longer.
 
-def _beside(work: Callable[[], T], budget: Budget) -> T | None:
-    """What work gives that hears no signal; None once nobody waits for it any longer.
-
-    It goes on in a thread of its own then, until its own limit of time or the end of the program.
+    The solver hears no signal, looks at its limit only now and then, and crashes a program that
+    ends meanwhile: so it has a process of its own, which is ended at any time.
     """
-    answer: Future[T] = Future()
-
-    def run() -> None:
+    asked: bytes | None = pickle.dumps((sets, price, time.time() + seconds))
+    with subprocess.Popen(
+        [get_executable(), "-P", "-c", _SOLVES],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # whoever interrupts the program lets it end this one
+    ) as process:
         try:
-            answer.set_result(work())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name="sfumato-solver", daemon=True).start()
-    while not wait([answer], _LOOKING).done:
-        if budget.spent():
-            wait([answer], _GRACE)
-            break
-    return answer.result() if answer.done() else None
+            while True:
+                over = budget.spent()
+                wait = _LOOKING if not over else _GRACE if budget.stopped_by == "time" else 0.0
+                try:
+                    answer, why = process.communicate(asked, wait)
+                    break
+                except subprocess.TimeoutExpired:
+                    asked = None
+                    if over:
+                        return None
+        finally:
+            process.kill()
+    if process.returncode:
+        last = why.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UnfinishedError(f"the solver of linear programs ended early ({last or 'killed'})")
+    told: tuple[int, Any, Any] = pickle.loads(answer)
+    return told
 
 
 def greedy_hitting_set(family: SetFamily, costs: Sequence[float]) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget, within_budget
+from sfumato.engines.protocol import one_moment
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi import sampling
 from sfumato.quasi.greedy import (
@@ -589,5 +590,7 @@ def minimum_key(
     costs = column_weights(opened, weights)
     if person is not None:
         return persons_key(opened, person, costs, question, budget)
-    search = exact_key if eps is None else sampled_key
-    return search(opened, costs, question, budget)
+    if eps is not None:
+        return sampled_key(opened, costs, question, budget)
+    with one_moment(opened.engine):  # of rows that change meanwhile nothing can be proven
+        return exact_key(opened, costs, question, budget)

@@ -35,7 +35,7 @@ from sfumato.budget import Budget
 from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import ClassSizes, Codes, asks_sql
 from sfumato.errors import BudgetError, EngineMemoryError
-from sfumato.quasi.greedy import Goal, histogram, without_redundant
+from sfumato.quasi.greedy import Goal, greedy, histogram, without_redundant
 from sfumato.quasi.hitting_sets import (
     Hitting,
     SetFamily,
@@ -252,6 +252,8 @@ PULLED_ROWS = 200_000
 SAMPLE_ROWS, FEW_ROWS, SAMPLE_BYTES = 50_000, 5_000, 1 << 29
 """Rows from which difference sets come at first, and where all minimal keys are sought; memory that
 is enough for these."""
+MISLED, MORE = 8, 4
+"""Sets that were asked about in vain before one sample more is drawn, and how much larger it is."""
 ALIKE = 4
 """Sets that cost as little, and are asked about together."""
 PART_ROWS = 1_000_000
@@ -482,41 +484,49 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
     """The cheapest set that tells apart all rows which all columns tell apart.
 
     What a sample demands is learnt here; where the rows are, only sets are asked about that tell
-    sampled rows apart, several that cost as little at a time.
+    sampled rows apart, several that cost as little at a time. Where many tell a sample apart and
+    not the table, each would be asked about: a larger sample rules out most of them.
 
-    Without `prove` a small one: hitting sets are chosen greedily, and what is redundant is dropped.
-    So they are once there are as many difference sets as memory allows for a proof, and where time
-    is limited before a proof is begun. If a statement does not end in time, the best set that is
-    known by then is the answer.
+    Without `prove` a small one: what is chosen greedily from sampled rows, with columns that tell
+    apart what it leaves together in the table, and without what is redundant. So it is where time,
+    or memory for difference sets, ends before there is a proof. Only where time ends before such a
+    set is known, all columns are the answer.
     """
     family = SetFamily(len(costs))
-    lower, rounds, exact, found = 0.0, 0, prove, False
+    lower, rounds, in_vain = 0.0, 0, 0
     best = tuple(range(len(costs)))
 
     def cost(columns: Sequence[int]) -> float:
         return float(sum(costs[c] for c in columns))
 
+    def sampled(rows: int) -> _Search:
+        codes = asks.sample(rows, asks.seed)
+        goal = Goal(pairs=histogram(codes, range(len(costs))).unseparated_pairs)
+        search = _Search(codes, costs, goal, True, asks.random)
+        search.family = family
+        return search
+
     def met(columns: Sequence[int]) -> bool:
+        if not (family.hit_by(columns) and here.met(columns)):
+            return False
         (demands,) = asks.of([tuple(columns)])
         family.add(demands)
         return not len(demands)
 
     with asks.until_time_is_over():
-        codes = asks.sample(SAMPLE_ROWS, asks.seed)
-        goal = Goal(pairs=histogram(codes, range(len(costs))).unseparated_pairs)
-        here = _Search(codes, costs, goal, True, asks.random)
-        here.family = family
-        here.feasible_candidate(budget)
-        while not budget.spent() and lower < cost(best) - 1e-9:
+        here = sampled(SAMPLE_ROWS)
+        best = _known_key(asks, here, budget) or best
+        best = without_redundant(best, costs, met)
+        if prove:
+            here.feasible_candidate(budget)
+        while prove and not (budget.spent() or family.full(budget)):
             rounds += 1
             budget.progress(f"at least {lower:g}, {len(family)} difference sets known")
-            exact = prove and not family.full(budget) and (found or budget.seconds is None)
-            if exact:
-                hit = minimum_hitting_set(family, costs, budget)
-                candidates = here.passing((hit.columns, *hit.others), ALIKE)
-                lower = max(lower, _bound(hit))
-            else:
-                candidates = here.passing([greedy_hitting_set(family, costs)], 1)
+            hit = minimum_hitting_set(family, costs, budget)
+            lower = max(lower, _bound(hit))
+            if lower >= cost(best) - 1e-9:
+                break
+            candidates = here.passing((hit.columns, *hit.others), ALIKE)
             if not candidates:
                 continue
             answers = asks.of(candidates)
@@ -525,13 +535,13 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
                 one for one, demands in zip(candidates, answers, strict=True) if not len(demands)
             ]
             if good:
-                candidate = good[0] if exact else without_redundant(good[0], costs, met)
-                best = min(candidate, best, key=cost) if found else candidate
-                found = True
-                if exact or not prove or family.full(budget):
-                    break
+                best = min(good[0], best, key=cost)
+                break
+            before, in_vain = in_vain, in_vain + len(candidates)
+            if before < MISLED <= in_vain:
+                here = sampled(MORE * SAMPLE_ROWS)
     stopped = budget.stopped_by
-    if stopped is None and prove and not exact and lower < cost(best) - 1e-9:
+    if stopped is None and prove and lower < cost(best) - 1e-9:
         stopped = "memory"
     return Proof(
         tuple(sorted(best)),
@@ -541,3 +551,20 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
         len(family),
         stopped,
     )
+
+
+def _known_key(asks: Collisions, here: _Search, budget: Budget) -> tuple[int, ...] | None:
+    """A set that is as good as all columns, chosen greedily; None where time ends before.
+
+    Columns are added that tell apart what a set leaves together where the rows are.
+    """
+    chosen = greedy(here.codes, here.costs, here.goal, budget=budget).columns
+    while not budget.spent():
+        (demands,) = asks.of([tuple(sorted(chosen))])
+        if not len(demands):
+            return chosen
+        here.family.add(demands)
+        left = SetFamily(len(here.costs))
+        left.add(demands)
+        chosen = (*chosen, *greedy_hitting_set(left, here.costs))
+    return None
