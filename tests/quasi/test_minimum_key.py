@@ -579,5 +579,5 @@ def test_a_solver_out_of_time_gets_twice_as_much(monkeypatch: pytest.MonkeyPatch
     assert (found.columns, found.lower_bound, found.optimal) == ((1,), 1.0, True)
     assert limits == [60.0, 120.0, 240.0]
     monkeypatch.setattr(hitting_sets, "_SOLVES", "1 / 0")
-    with pytest.raises(UnfinishedError, match="ended early .ZeroDivisionError: division by zero"):
+    with pytest.raises(UnfinishedError, match=r"early .ZeroDivisionError: division"):
         hitting_sets.minimum_hitting_set(family_of_two(), [1, 1, 1])

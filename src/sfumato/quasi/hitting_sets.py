@@ -381,17 +381,19 @@ def minimum_hitting_set(
         cost = float(price[list(chosen)].sum())
         alike = cheaper or _cheapest(family.matrix, price, known + 1e-9, _ALIKE, steps)[0]
         return Hitting(chosen, cost, cost, True, tuple(one for one in alike if one != chosen))
-    lower, limit, solved = 0.0, _FIRST_SECONDS, None
-    while solved is None or (status == _OUT_OF_TIME and not budget.spent()):
+    lower, limit = 0.0, _FIRST_SECONDS
+    while True:
         seconds = limit if budget.seconds is None else max(0.01, budget.remaining)
         solved = _solved(family.matrix, price, seconds, budget)
         if solved is None:
-            break
+            return Hitting(fallback, known, lower, False)
         status, found, bound = solved
         lower = max(lower, 0.0 if bound is None or not np.isfinite(bound) else float(bound))
         limit *= 2
-    if solved is None or found is None:
-        return Hitting(fallback, float(price[list(fallback)].sum()), lower, False)
+        if status != _OUT_OF_TIME or budget.spent():
+            break
+    if found is None:
+        return Hitting(fallback, known, lower, False)
     chosen = tuple(int(c) for c in np.flatnonzero(found > 0.5))
     cost = float(price[list(chosen)].sum())
     return Hitting(chosen, cost, cost if status == 0 else lower, status == 0)
@@ -467,6 +469,7 @@ def _solved(
                         return None
         finally:
             process.kill()
+            process.wait()
     if process.returncode:
         last = why.decode(errors="replace").strip().rpartition("\n")[2]
         raise UnfinishedError(f"the solver of linear programs ended early ({last or 'killed'})")

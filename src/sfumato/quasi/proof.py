@@ -451,7 +451,7 @@ class Collisions(Asked):
         if not shared:
             return found
         codes = self.engine.rows_of_hashes(
-            [[names[c] for c in one] for one in shared],
+            [[names[c] for c in sorted(one)] for one in shared],  # a hash goes by their order
             [hashes[one] for one in shared],
             names,
             CLASS_ROWS,
@@ -560,7 +560,7 @@ def _known_key(asks: Collisions, here: _Search, budget: Budget) -> tuple[int, ..
     """
     chosen = greedy(here.codes, here.costs, here.goal, budget=budget).columns
     while not budget.spent():
-        (demands,) = asks.of([tuple(sorted(chosen))])
+        (demands,) = asks.of([chosen])
         if not len(demands):
             return chosen
         here.family.add(demands)
