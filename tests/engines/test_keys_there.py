@@ -147,6 +147,59 @@ def test_two_rows_that_agree_are_found_in_whatever_part_they_are(
         assert asks.class_sizes([1]).to_dict() == {1: 100}
 
 
+def test_sets_are_asked_about_in_any_order() -> None:
+    rows = pa.table({"a": np.arange(100), "b": np.arange(100) % 50, "c": np.arange(100) % 25})
+    asks = proof.Collisions(sf.table(rows, engine="duckdb"), Budget(), 0)
+    for one in ((1, 2), (2, 1)):
+        assert np.unique(asks.of([one])[0], axis=0).tolist() == [[True, False, False]]
+
+
+def test_a_key_is_known_before_one_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(6)
+    rows = pa.table({f"c{at}": random.integers(0, 4 + at, 2_000) for at in range(40)})
+    for step in ("feasible_candidate", "passing"):
+        budget = Budget(seconds=600)
+
+        def ended(*_: Any, budget: Budget = budget) -> list[Any]:
+            budget.end()
+            return []
+
+        with monkeypatch.context() as patch:
+            patch.setattr(proof._Search, step, ended)
+            found = sf.minimum_key(sf.table(rows, engine="duckdb"), proven=True, budget=budget)
+        assert (found.is_key, found.proven_minimum, found.stopped_by) == (True, False, "time")
+        assert len(found.columns) < 8
+
+
+def test_a_sample_that_misleads_is_followed_by_a_larger_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    random = np.random.default_rng(6)
+    rows = pa.table({f"c{at}": random.integers(0, 9, 900) for at in range(14)})
+    best = len(sf.minimum_key(rows, proven=True).columns)
+    sample = proof.Asked.sample
+    monkeypatch.setattr(proof, "SAMPLE_ROWS", 80)
+    for often, samples in ((10**9, [80]), (4, [80, 320])):
+        drawn: list[int] = []
+
+        def noted(self: Any, rows: int, seed: int, drawn: list[int] = drawn) -> Any:
+            drawn.append(rows)
+            return sample(self, rows, seed)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(proof, "MISLED", often)
+            patch.setattr(proof.Asked, "sample", noted)
+            found = sf.minimum_key(sf.table(rows, engine="duckdb"), proven=True)
+        assert (len(found.columns), found.proven_minimum) == (best, True)
+        assert drawn == samples
+    wide = sf.table(pa.table({f"c{at}": np.arange(40_000) for at in range(90)}), engine="duckdb")
+    monkeypatch.setattr(proof, "SAMPLE_ROWS", 8_000)
+    monkeypatch.setattr(proof, "SAMPLE_BYTES", 1 << 27)
+    asks = proof.Collisions(wide, Budget(), 0)
+    few, more = (asks.sample(rows, 0).entries for rows in (8_000, 32_000))
+    assert few < 8_000 < 3 * few < more, "there is room for a larger one"
+
+
 @pytest.mark.spark
 def test_a_null_is_part_of_the_hash_of_keys(spark: Any) -> None:
     frame = spark.createDataFrame([(None, 1), (1, None), (1, 1)], "a int, b int")

@@ -362,7 +362,8 @@ class Asked:
     def sample(self, rows: int, seed: int) -> Codes:
         """Sampled rows, fewer of long or many cells: what they demand the whole table demands."""
         able = self.budget.part(1.0)
-        able.memory = min(SAMPLE_BYTES, self.budget.memory or SAMPLE_BYTES)
+        most = SAMPLE_BYTES * max(1, rows // SAMPLE_ROWS)
+        able.memory = min(most, self.budget.memory or most)
         lengths = self.engine.lengths_asked
         rows = self.engine.fitting(rows, self.opened.columns, able)
         codes = sampled_rows(self.opened, rows, seed, self.budget)
@@ -476,7 +477,7 @@ class Collisions(Asked):
         return (
             f"{self.jobs:,} statements, besides the count of all rows, were answered where the "
             f"rows are; {self.collected:,} rows "
-            "came back: a sample, hashes that rows share, such rows, and counts"
+            "came back: sampled ones, hashes that rows share, such rows, and counts"
         )
 
 
