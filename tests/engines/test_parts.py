@@ -298,6 +298,19 @@ def test_what_travels_is_what_the_documentation_says(
     with pytest.raises(EngineError, match="too many to be held"):
         source.classes(list("abcd"), budget=sf.Budget(memory=1 << 16))
     assert travelled.answered <= (206 if kind == "duckdb" else 20), "refused before they come"
+    scarce = sf.Budget(memory=1 << 16)
+    asks: list[Callable[[], Any]] = [
+        lambda: sf.uniques(source, budget=scarce),
+        lambda: sf.minimum_key(source, measure="separation", beta=0.9, budget=scarce),
+        lambda: sf.minimal_keys(source, person="a", budget=scarce),
+        lambda: sf.risk(source, ["b", "c", "d"], person="a", budget=scarce),
+        lambda: sf.population(source, universe=1e8, qi=list("abcd"), budget=scarce),
+    ]
+    for ask in asks:
+        travelled.answered = 0
+        with pytest.raises(EngineError, match=r"too many to (be held|pull)"):
+            ask()
+        assert travelled.answered <= (206 if kind == "duckdb" else 20)
 
 
 @pytest.mark.postgres

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import CELL_BYTES, Codes, asks_sql
+from sfumato.engines.protocol import CELL_BYTES, Codes, asks_sql, too_many_classes
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.tables import Table
@@ -215,6 +215,9 @@ def all_combinations(opened: Table, budget: Budget) -> Codes:
     memory = budget.memory or PULLED_BYTES
     limit = max(1, memory // combination_bytes(opened, budget))
     try:
+        far = able.remote and opened.rows > limit
+        if far and opened.class_sizes(None, budget).classes > limit:  # before they set out
+            raise too_many_classes(opened.columns, limit, opened.name)
         return opened.classes(None, limit, budget)
     except TooManyClassesError as error:
         raise EngineError(
