@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -245,6 +246,24 @@ def test_views_are_temporary(people: SQLEngine, spark: Any) -> None:
     before = {row.tableName for row in spark.sql("SHOW TABLES").collect()}
     people.class_sizes(["age"])
     people.close()
+    assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} <= before
+
+
+def test_a_verb_that_was_given_a_frame_leaves_no_view(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = spark.range(60).selectExpr("id % 3 AS a", "id % 4 AS b")
+    before = {row.tableName for row in spark.sql("SHOW TABLES").collect()}
+    sf.minimum_key(frame)
+    sf.anonymize(frame, qi=["a"], k=2, rows_are_people=True, output=tmp_path / "made")
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Session, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sf.minimum_key(frame)
+    gc.collect()
     assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} <= before
 
 

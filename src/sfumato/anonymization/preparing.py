@@ -184,15 +184,16 @@ def _part(
 ) -> Problem:
     """The problem of a part; its rows were changed by actions before."""
     rules, person, wide, crowd = whole.rules, None, None, None
+    rest = budget.unhurried()  # its time is for the search: parts are solved, however late they are
     if whole.persons is None:
-        original = table.classes(names, budget=budget)
+        original = table.classes(names, budget=rest)
         entries = whole.coded(original)
         if whole.people is not None:
             entries, crowd = in_common_codes(entries, whole.people.select(request.qi_columns))
         held = _rows_of_values(entries, [*whole.open])
     else:
         (person,) = table.require([request.person])
-        wide = table.classes((*names, person), budget=budget)
+        wide = table.classes((*names, person), budget=rest)
         original, _, whose = read_persons(
             wide, person, request.sensitive, {}, parts=_parts_rows(request)
         )

@@ -9,8 +9,9 @@ is read back or renamed.
 from __future__ import annotations
 
 import uuid
+import weakref
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -87,6 +88,7 @@ class Spark(Connection):
         self.name = name
         self.spark: SparkSession = frame.sparkSession
         self._view: str | None = None
+        self._forget: Callable[[], Any] = lambda: None
         self._columns: tuple[Column, ...] = ()
         self._checked = False
 
@@ -98,6 +100,9 @@ class Spark(Connection):
                 self._columns = columns_of(self.frame, self.name)
                 by_position(self.frame).createOrReplaceTempView(view)
             self._view = view
+            # Who gives a frame to a verb closes nothing.
+            self._forget = forget = weakref.finalize(self, _forget_view, self.spark, view)
+            forget.atexit = False
         return sql.Rows(sql.table(self._view), self._columns, _DIALECT)
 
     def session(self, *, apart: bool = False, writing: bool = False) -> _Session:
@@ -136,8 +141,7 @@ class Spark(Connection):
 
     def close(self) -> None:
         """Forget the temporary view; the session belongs to the caller."""
-        if self._view is not None and not self._stopped():
-            self.spark.catalog.dropTempView(self._view)
+        self._forget()
         self._view = None
 
     def answer(self, statement: sql.Node) -> DataFrame:
@@ -218,7 +222,7 @@ class Spark(Connection):
     @property
     def _connect(self) -> bool:
         """Whether this is a Spark Connect session, which has no context at hand."""
-        return type(self.spark).__module__.startswith("pyspark.sql.connect")
+        return _connects(self.spark)
 
     def files(self) -> Sequence[Path]:
         """The files of a folder in this machine's own file system, in the order of their names."""
@@ -230,13 +234,27 @@ class Spark(Connection):
 
     def _stopped(self) -> bool:
         """Whether the session's context is gone."""
-        if self._connect:
-            return False
-        try:
-            context: Any = self.spark.sparkContext
-            return context._jsc is None or bool(context._jsc.sc().isStopped())
-        except Exception:
-            return True
+        return _stopped(self.spark)
+
+
+def _connects(session: SparkSession) -> bool:
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def _stopped(session: SparkSession) -> bool:
+    if _connects(session):
+        return False
+    try:
+        context: Any = session.sparkContext
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    except Exception:
+        return True
+
+
+def _forget_view(session: SparkSession, view: str) -> None:
+    with suppress(Exception):  # a session that is lost has no views either
+        if not _stopped(session):
+            session.catalog.dropTempView(view)
 
 
 class _Session(Session):
