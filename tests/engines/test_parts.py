@@ -198,6 +198,24 @@ def test_every_class_of_every_part_holds_enough_persons(
         assert f"At least {release.k} persons look alike" in str(page)
 
 
+@pytest.mark.parametrize("more", [{"rows_are_people": True}, {"person": "patient"}])
+def test_parts_are_read_however_late_they_are(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    """The time of a search may be over before the rows of a part are there."""
+    solver = solving.PartSolver
+    monkeypatch.setattr(
+        solving,
+        "PartSolver",
+        lambda own, whole, seconds, memory: solver(own, whole, 0.0, memory),
+    )
+    source = sf.table(visits(), engine="duckdb")
+    asked: dict[str, Any] = {"qi": ["age", "height"], "k": 5, "parts": 3, **more}
+    made = sf.anonymize(source, method="best", budget=sf.Budget(seconds=600), **asked)
+    assert made.verified
+    assert made.details["in_parts"]["parts"] > 1
+
+
 def test_risks_that_are_not_told_are_shown_in_words(tmp_path: Path) -> None:
     pq.write_table(visits().drop_columns(["row"]), tmp_path / "visits.parquet")
     asked = ("visits.parquet", "-k", 5, "--parts", 4, "--person", "patient", "--qi", ",".join(QI))
