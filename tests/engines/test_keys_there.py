@@ -45,7 +45,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table is too large to be pulled over, and samples are too small to know all."""
-    monkeypatch.setattr(proof, "PULLED_BYTES", 1)
+    monkeypatch.setattr(proof, "ENOUGH_BYTES", 1)
     monkeypatch.setattr(proof, "SAMPLE_ROWS", 12)
 
 
@@ -279,7 +279,7 @@ def test_too_many_sets_name_what_to_do(
 
 
 def test_small_tables_are_pulled_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof, "PULLED_BYTES", 1 << 30)
+    monkeypatch.setattr(proof, "ENOUGH_BYTES", 1 << 30)
     there = sf.table(people(), engine="duckdb")
     assert sf.minimum_key(there).steps
 
@@ -303,7 +303,7 @@ def test_when_time_is_over_the_best_set_that_is_known_is_told(
     monkeypatch: pytest.MonkeyPatch, pulled: bool
 ) -> None:
     """Whatever statement it ends in; what was found is then counted even so."""
-    monkeypatch.setattr(proof, "PULLED_BYTES", 1 << 30 if pulled else 1)
+    monkeypatch.setattr(proof, "ENOUGH_BYTES", 1 << 30 if pulled else 1)
     there = sf.table(people(), engine="duckdb")
     execute, told = _Session.execute, set()
     for last in (1, 2, 4, 7, 100):

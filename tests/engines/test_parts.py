@@ -272,7 +272,7 @@ def test_what_travels_is_what_the_documentation_says(
     source = Table(opened(table))
     monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
     monkeypatch.setattr(promise, "ENOUGH_BYTES", 1 << 20)
-    monkeypatch.setattr(proof, "PULLED_BYTES", 1)
+    monkeypatch.setattr(proof, "ENOUGH_BYTES", 1)
     monkeypatch.setattr(proof, "SAMPLE_ROWS", 50)
     session = type(source.engine.connection.session())  # type: ignore[attr-defined]
     travelled = Travelled(monkeypatch, session)

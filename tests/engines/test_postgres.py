@@ -286,6 +286,20 @@ def test_a_release_can_be_a_file(execute: Execute, opened: Opener, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_combinations_that_no_limit_holds_do_not_set_out(
+    execute: Execute, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute("CREATE TABLE people AS SELECT n AS age, n % 7 AS ward FROM generate_series(1, 5000) n")
+    monkeypatch.setattr("sfumato.engines.sql_engine.ENOUGH_BYTES", 1 << 17)
+    people = opened("people")
+    with pytest.raises(
+        EngineError, match=r"distinct combinations of 2 columns, too many to be held"
+    ):
+        sf.risk(Table(people), ["age"], person="ward")
+    assert people.classes(["ward"], budget=Budget()).entries == 7
+    assert people.classes(["age", "ward"], budget=Budget(memory=1 << 28)).entries == 5_000
+
+
 def test_cells_are_made_harmless_in_files_only(
     postgres: PostgresServer, execute: Execute, postgres_schema: str, tmp_path: Path
 ) -> None:

@@ -69,7 +69,14 @@ from sfumato.budget import PROGRAM_MEMORY, Budget, each, limited, usable_threads
 from sfumato.engines.encoding import codes_among, codes_of_table
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.private_folder import PrivateFolder
-from sfumato.engines.protocol import CELL_BYTES, TEXT_COPIES, ClassSizes, Codes, asks_sql
+from sfumato.engines.protocol import (
+    CELL_BYTES,
+    ENOUGH_BYTES,
+    TEXT_COPIES,
+    ClassSizes,
+    Codes,
+    asks_sql,
+)
 from sfumato.engines.recoding import Others, Parted, Parting, Recoding, Worked
 from sfumato.errors import EngineError, ParameterError, spell
 from sfumato.hierarchy import Published
@@ -86,8 +93,6 @@ if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
 
-ENOUGH_BYTES = 1 << 30
-"""Memory for combinations where nobody named a limit."""
 WORKER_BYTES = 1 << 28
 """Memory without which one part more is not worked on at the same time."""
 LEAST_OF_PARTS = 384 << 20

@@ -48,6 +48,8 @@ BATCH_ROWS = 131_072
 """Rows in a record batch unless asked otherwise."""
 BATCH_BYTES = 1 << 24
 """Bytes of text, about, in a batch of rows on its way to a file."""
+ENOUGH_BYTES = 1 << 30
+"""Memory for combinations where nobody named a limit; without one, files take what there is."""
 HELD_BYTES = 1 << 28
 """Rows of a database that are held here where nobody named a limit of memory; else a quarter."""
 MOST_COLUMNS = 10_000

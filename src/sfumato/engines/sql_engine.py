@@ -32,6 +32,7 @@ from sfumato.engines.protocol import (
     BATCH_BYTES,
     BATCH_ROWS,
     CELL_BYTES,
+    ENOUGH_BYTES,
     HELD_BYTES,
     TEXT_COPIES,
     ClassSizes,
@@ -359,8 +360,9 @@ class SQLEngine:
 
         Without a limit there are as many at most as the memory of the budget holds.
         """
-        if limit is None and budget is not None and budget.memory is not None:
-            return self._classes_that_fit(columns, budget.memory, budget)
+        memory = (budget and budget.memory) or (ENOUGH_BYTES if self.capabilities.remote else None)
+        if limit is None and memory is not None:
+            return self._classes_that_fit(columns, memory, budget or Budget())
         declared = columns_named(self.schema(), columns)
         # No column can have the name that stands for the counts beside its own.
         count = whole_number(max((*columns, ""), key=len) + "\0count")

@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_from_arrow, codes_of_table
-from sfumato.engines.protocol import CELL_BYTES, ClassSizes, Codes, asks_sql
+from sfumato.engines.protocol import CELL_BYTES, ENOUGH_BYTES, ClassSizes, Codes, asks_sql
 from sfumato.engines.spool import give_back
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.files import names_same
@@ -47,8 +47,6 @@ from sfumato.wording import counted
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ENOUGH_BYTES = 1 << 30
-"""Memory for people and classes where nobody named a limit."""
 SOME_BATCHES = 4
 """Batches of people that are looked up at once where not all of them fit."""
 STANDARD_ERRORS = 3.0

@@ -472,7 +472,10 @@ def _solved(
             process.wait()
     if process.returncode:
         last = why.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UnfinishedError(f"the solver of linear programs ended early ({last or 'killed'})")
+        raise UnfinishedError(
+            f"the solver of linear programs ended early ({last or 'killed'})",
+            remedy="Allow it more memory, or ask without a proof.",
+        )
     told: tuple[int, Any, Any] = pickle.loads(answer)
     return told
 

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.numbering import coded_rows
-from sfumato.engines.protocol import ClassSizes, Codes, asks_sql
+from sfumato.engines.protocol import ENOUGH_BYTES, ClassSizes, Codes, asks_sql
 from sfumato.errors import BudgetError, EngineMemoryError
 from sfumato.quasi.greedy import Goal, greedy, histogram, without_redundant
 from sfumato.quasi.hitting_sets import (
@@ -46,7 +46,6 @@ from sfumato.quasi.hitting_sets import (
 )
 from sfumato.quasi.lattice import Set
 from sfumato.quasi.sampling import (
-    PULLED_BYTES,
     all_combinations,
     combination_bytes,
     sampled_rows,
@@ -273,7 +272,7 @@ def stay_there(opened: Table, rows: int, budget: Budget) -> bool:
         return False
     if able.remote and rows > PULLED_ROWS:
         return True
-    memory = budget.memory or PULLED_BYTES
+    memory = budget.memory or ENOUGH_BYTES
     return rows * combination_bytes(opened, budget) > memory
 
 
@@ -286,13 +285,13 @@ def held_here(opened: Table, budget: Budget, *, apart: bool = False) -> Codes | 
     able = opened.engine.capabilities
     rows = opened.rows if able.replayable and not able.coded else 0  # counted once
     if not stay_there(opened, rows, budget):
-        return all_combinations(opened, budget)
+        return all_combinations(opened, budget, rows)
     if able.remote:
         stays = able.runs_work or len(opened.columns) <= NARROW
         if rows > PULLED_ROWS and stays:
             return None
         budget = budget.part(1.0)
-        budget.memory = budget.memory or PULLED_BYTES
+        budget.memory = budget.memory or ENOUGH_BYTES
     return coded_rows(opened.engine, opened.columns, budget, rows, apart=apart)
 
 

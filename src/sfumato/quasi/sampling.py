@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import CELL_BYTES, Codes, asks_sql, too_many_classes
+from sfumato.engines.protocol import CELL_BYTES, ENOUGH_BYTES, Codes, asks_sql, too_many_classes
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.tables import Table
@@ -195,10 +195,6 @@ def differing_columns(
     return np.stack([a[where[:pairs]] != a[where[pairs:]] for a in codes.arrays], axis=1)
 
 
-PULLED_BYTES = 1 << 30
-"""Memory for combinations where the budget names none."""
-
-
 def combination_bytes(opened: Table, budget: Budget) -> int:
     """What a combination of all columns takes, at most; under a limit long texts are looked at."""
     if budget.memory is not None and asks_sql(opened.engine):
@@ -206,16 +202,19 @@ def combination_bytes(opened: Table, budget: Budget) -> int:
     return CELL_BYTES * (len(opened.columns) + 1)
 
 
-def all_combinations(opened: Table, budget: Budget) -> Codes:
-    """The rows as codes, or their distinct combinations; refuses more than memory holds."""
+def all_combinations(opened: Table, budget: Budget, rows: int | None = None) -> Codes:
+    """The rows as codes, or their distinct combinations; refuses more than memory holds.
+
+    Rows are not counted again where it is said how many there are.
+    """
     able = opened.engine.capabilities
     if able.coded or not (able.remote or budget.memory):
         return opened.codes(None, budget)
     refuse_long_cells(opened, budget)
-    memory = budget.memory or PULLED_BYTES
+    memory = budget.memory or ENOUGH_BYTES
     limit = max(1, memory // combination_bytes(opened, budget))
     try:
-        far = able.remote and opened.rows > limit
+        far = able.remote and (opened.rows if rows is None else rows) > limit
         if far and opened.class_sizes(None, budget).classes > limit:  # before they set out
             raise too_many_classes(opened.columns, limit, opened.name)
         return opened.classes(None, limit, budget)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.encoding import codes_among, codes_from_arrow
-from sfumato.engines.protocol import CodeArray, Codes, asks_sql
+from sfumato.engines.protocol import ENOUGH_BYTES, CodeArray, Codes, asks_sql
 from sfumato.errors import EngineError, EngineMemoryError, InputError
 from sfumato.hierarchy.labels import set_members
 from sfumato.privacy import Check, Model, check, merged_checks, model_from_dict
@@ -224,8 +224,6 @@ def _equal(mine: Codes, theirs: Codes) -> bool:
 
 CLASS_BYTES = 64
 """What a cell of a class takes while it is checked, at most."""
-ENOUGH_BYTES = 1 << 30
-"""Memory for classes where nobody named a limit; they are checked in parts of a quarter of it."""
 
 
 @dataclass(frozen=True, eq=False)
