@@ -76,6 +76,8 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 class _Dialect(sql.Dialect):
+    octets = "OCTET_LENGTH"
+
     def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
         return sql.call("HASH", *keys)
 

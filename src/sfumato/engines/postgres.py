@@ -136,6 +136,7 @@ _CLASSES = {r"\p{L}\p{N}": "[:alnum:]", r"\p{Z}\p{Cf}": "", r"\p{Pd}": "-\u2010-
 class _Dialect(sql.Dialect):
     counts_together = True
     cuts_in_rows = True  # a table has 1,600 columns at most, and each row would look at all of them
+    octets = "OCTET_LENGTH"
 
     def comparable(self, cell: sql.Node, kind: Kind) -> sql.Node:
         """Text is compared under the ``C`` collation: byte for byte."""

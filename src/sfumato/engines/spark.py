@@ -54,6 +54,7 @@ _REFUSED = (
 
 class _Dialect(sql.Dialect):
     joins_alike = True
+    octets = "OCTET_LENGTH"
 
     def random(self, seed: int) -> sql.Node:
         return sql.call("RAND", seed)

@@ -51,6 +51,9 @@ class Dialect:
     joins_alike = False
     """Whether rows are joined by keys that may be null without comparing each with each."""
 
+    octets = "LENGTH"
+    """What tells how many bytes a cell has, or how many characters where bytes are not told."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -82,8 +85,8 @@ class Dialect:
         return self.class_hash(keys)
 
     def length(self, cell: Node, kind: Kind) -> Node:
-        """How many bytes a text or a binary cell has."""
-        return call("OCTET_LENGTH", exp.cast(cell, "text") if kind == "text" else cell)
+        """How long a text or a binary cell is."""
+        return call(self.octets, exp.cast(cell, "text") if kind == "text" else cell)
 
     def once(self, statement: exp.Select) -> exp.Select:
         """A statement whose cells are computed once, however often another one names them."""
