@@ -82,6 +82,18 @@ def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, 
     assert sfumato("verify", out).code == 0
 
 
+def test_a_long_list_of_columns_is_told_once(ward):
+    asked = ("anonymize", ward, "-k", 5, "--sensitive", "diagnosis", "-l", 2, *OUT, "-q")
+    few = plain(sfumato(*asked, "--qi", "sex,zip,language").out)
+    many = plain(sfumato(*asked, "--qi", "sex,zip,language,insurance").out)
+    assert "k = 5 sex, zip, language ✓" in few
+    assert "the same columns" not in few
+    assert "k = 5 sex, zip, language, insurance ✓" in many
+    assert "the same columns" in many
+    two = plain(sfumato(*asked, "--qi", "sex,zip", "--qi", "language,insurance").out)
+    assert "the same columns" not in two
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_the_page_of_every_method(ward, tmp_path, name):
     column = "cost" if name in ("quantiles", "optimal-1d") else "sex,zip"

@@ -333,6 +333,7 @@ def _promises(release: Release) -> Table:
             _numbers({"k": finding.measured["k"]}),
             ", ".join((*told["own"], *told["events"])),
         )
+    above: Sequence[str] = ()
     for check, reading in checks:
         of = f" of {check.column}" if check.column else ""
         of += ", in persons" if "persons" in release.details and "k" in check.asked else ""
@@ -340,8 +341,9 @@ def _promises(release: Release) -> Table:
             f"{'✓' if check.holds else '✗'} {check.model}{of}{reading}",
             _numbers(check.asked),
             _numbers(check.measured),
-            ", ".join(check.qi),
+            "the same columns" if check.qi == above and len(above) > 3 else ", ".join(check.qi),
         )
+        above = check.qi
     if not checks and not linked:
         asked = {name: release.asked[name] for name in "kltp" if name in release.asked}
         table.add_row(
