@@ -232,6 +232,14 @@ def test_polars_keeps_nan_and_null_apart_and_has_wide_integers():
         people.close()
 
 
+def test_polars_columns_may_be_called_like_patterns_and_parameters():
+    frame = pl.DataFrame({"*": [1, 1], "^s.*$": [2, 3], "self": [4, 5]})
+    release = sf.anonymize(frame, qi=["*", "self"], k=2, rows_are_people=True)
+    assert release.to_polars()["*"].to_list() == [1, 1]
+    assert sf.midpoints(release.to_polars())["self"].to_list() == [4.5, 4.5]
+    assert sf.table(frame, memory="1GB").columns == ("*", "^s.*$", "self")
+
+
 def test_rare_types_travel_in_common_ones():
     table = pa.table(
         {

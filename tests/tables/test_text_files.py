@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ColumnError, InputError, ParameterError, SourceError
+from sfumato.tables.open import stream
 from sfumato.tables.text import TextFile
 
 
@@ -49,6 +51,18 @@ def test_delimiters_and_line_ends(file, delimiter, end):
 )  # fmt: skip
 def test_encodings_are_recognised(file, encoding):
     assert rows(file("name,age\nJosé,40\nZoë,30\n".encode(encoding))) == PEOPLE
+
+
+@pytest.mark.parametrize("cell", ["Анна", "Ελένη", "ليلى", "e\u0301"])
+def test_letters_whose_halves_are_control_characters_are_text(file, monkeypatch, cell):
+    text = f"имя,age\n{cell},40\n" + f"{cell},30\n" * 20
+    assert rows(file(text.encode("utf-16")))[0] == {"имя": cell, "age": 40}
+    bare = file(text.encode("utf-16-be"))
+    assert rows(bare, encoding="utf-16-be")[0] == {"имя": cell, "age": 40}
+    packed = file(gzip.compress(text.encode("utf-16-be")))
+    assert rows(packed, encoding="utf-16-be")[0] == {"имя": cell, "age": 40}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode("utf-16-be"))))
+    assert stream("-", encoding="utf-16-be").columns == ("имя", "age")
 
 
 @pytest.mark.parametrize("word", ["à", "à la carte", "Österreich", "5 €", "“quoted”", "É."])

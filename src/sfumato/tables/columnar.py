@@ -118,7 +118,7 @@ def with_columns(frame: Any, made: Mapping[str, pa.Array]) -> Any:
     if is_polars(frame):
         import polars as pl
 
-        return frame.with_columns(**{name: pl.from_arrow(array) for name, array in made.items()})
+        return frame.with_columns(pl.Series(n, pl.from_arrow(array)) for n, array in made.items())
     for name, array in made.items():
         frame = frame.set_column(frame.schema.get_field_index(name), name, array)
     return frame
@@ -182,7 +182,7 @@ def from_polars(
     """A polars data frame as an Arrow table; NaN and null stay apart, as polars keeps them."""
     names = chosen(frame.columns, columns, exclude, name)
     arrays = []
-    for series in arrow_ready(frame.select(names)):
+    for series in arrow_ready(frame[names]):  # `select` would take * and ^…$ for patterns
         try:
             arrays.append(series.to_arrow())
         except Exception:  # polars panics with types of its own, and not only with these

@@ -24,6 +24,7 @@ from sfumato.engines.spool import allow, give_back, held_bytes
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import similar_names, unreadable
 from sfumato.tables.columnar import ArrowFile, ArrowSource, ParquetSource
+from sfumato.tables.dialect import checked_encoding, guessed_encoding
 from sfumato.tables.source import StreamSource, TemporarySource, errors_without_cells, saved_stream
 from sfumato.tables.text import TextFile
 from sfumato.wording import shown
@@ -104,7 +105,7 @@ _MARKUP: tuple[tuple[bytes, str, str], ...] = (
     (rb"(?:\xef\xbb\xbf)?\s*<" + _TAG + _DOCUMENT, "an XML document", _EXPORT),
 )
 """What looks like a document; who names a delimiter says that it is a table."""
-_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+_CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 _MOST_CONTROL = 0.02
 """Share of control characters from which on bytes are no text."""
 _FEW_CONTROL = 8
@@ -151,11 +152,11 @@ def find_files(given: str) -> FoundFiles:
 
 
 def kind_of(
-    first: bytes, where: str, delimiter: str | None = None
+    first: bytes, where: str, delimiter: str | None = None, encoding: str | None = None
 ) -> tuple[Kind, Compression | None]:
     """What kind of table a file's first bytes announce, and how it is compressed.
 
-    `delimiter` is the one that was named, if any.
+    `delimiter` and `encoding` are those that were named, if any.
     """
     for magic, compression in _COMPRESSED:
         if first.startswith(magic):
@@ -169,7 +170,10 @@ def kind_of(
     for pattern, what, remedy in (*_KNOWN_OTHERS, *(() if delimiter else _MARKUP)):
         if re.match(pattern, first, re.DOTALL):
             raise SourceError(f"this is {what}, not a table", where=where, remedy=remedy)
-    if len(_CONTROL.findall(first)) > max(_FEW_CONTROL, _MOST_CONTROL * len(first)):
+    read = checked_encoding(encoding) if encoding else guessed_encoding(first, complete=False)
+    wide = read.startswith(("utf-16", "utf-32"))  # a half of their letters may be below a blank
+    text = first.decode(read if wide else "latin-1", "replace")
+    if len(_CONTROL.findall(text)) > max(_FEW_CONTROL, _MOST_CONTROL * len(text)):
         raise SourceError(
             "this is binary data of an unknown kind, not a table", where=where, remedy=_EXPORT
         )
@@ -300,7 +304,7 @@ def _open_stream(stream: BinaryIO, name: str, opening: Opening) -> Source:
 def _open_file(path: Path, name: str, opening: Opening, part: str | None = None) -> Source:
     """One file, by what its first bytes say it is; `part` is a sheet or a table in it."""
     first = _beginning(path, name)
-    kind, compression = kind_of(first, name, opening.delimiter)
+    kind, compression = kind_of(first, name, opening.delimiter, opening.encoding)
     if kind == "text" and _is_json(name, first):
         kind = "json"
     refuse_misnamed(name if part is None else name.removesuffix(f"#{part}"), kind, compression)
@@ -325,10 +329,7 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
             where=name,
             remedy="Leave out # and what follows.",
         )
-    if (
-        compression is not None
-        and _inner_kind(path, name, compression, opening.delimiter) != "text"
-    ):
+    if compression is not None and _inner_kind(path, name, compression, opening) != "text":
         with pa.input_stream(str(path), compression=compression) as unpacked:
             return _open_stream(unpacked, name, opening)
     if kind != "text":
@@ -377,11 +378,12 @@ def _beginning(path: Path, name: str) -> bytes:
     return first
 
 
-def _inner_kind(path: Path, name: str, compression: str, delimiter: str | None) -> str:
+def _inner_kind(path: Path, name: str, compression: str, opening: Opening) -> str:
     """What a compressed file holds; a damaged one is left to whoever reads it as text."""
     try:
         with pa.input_stream(str(path), compression=compression) as unpacked:
-            kind, _ = kind_of(unpacked.read(_BEGINNING), name, delimiter)
+            first = unpacked.read(_BEGINNING)
+            kind, _ = kind_of(first, name, opening.delimiter, opening.encoding)
     except OSError:
         return "text"
     return kind

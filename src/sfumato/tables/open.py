@@ -691,7 +691,7 @@ def _batches(piped: BinaryIO, name: str, reading: dict[str, Any]) -> Iterable[An
     if not first:
         raise SourceError("nothing was piped in", where=name, remedy="Export the table again.")
     whole = joined(first, piped)
-    kind, compression = kind_of(first, name, reading.get("delimiter"))
+    kind, compression = kind_of(first, name, reading.get("delimiter"), reading.get("encoding"))
     if compression is not None:
         unpacked = pa.CompressedInputStream(pa.PythonFile(whole, mode="r"), compression)
         return _batches(unpacked, name, reading)
