@@ -36,6 +36,21 @@ def test_the_receiver_gets_the_chosen_key_of_each_pair():
     assert len({row.tobytes() for row in (*first, *second)}) == 2 * len(choices)
 
 
+def test_an_answer_of_half_the_offer_does_not_make_the_two_keys_equal():
+    """Equal keys would leave a column of the matrix of transfers unmasked: Bob's choices."""
+
+    def alice(session):
+        session.begin("base transfers", count=1)
+        offer = bytes(session.channel.receive("base transfers: offer", 32))
+        half = ((GROUP_ORDER + 1) // 2).to_bytes(32, "little")
+        answer = nacl.bindings.crypto_scalarmult_ed25519_noclamp(half, offer)
+        assert nacl.bindings.crypto_core_ed25519_add(answer, answer) == offer
+        session.channel.send("base transfers: choices", answer)
+
+    _, (first, second) = together(alice, lambda session: ot.send_keys(session, 1))
+    assert (first != second).any()
+
+
 @pytest.mark.parametrize(
     "point",
     [
@@ -241,10 +256,10 @@ def test_every_lot_is_checked(monkeypatch):
 
 def test_a_key_of_a_transfer_belongs_to_its_number_and_to_all_that_was_said():
     said = [b"offer", b"answer", b"common"]
-    keys = {ot._key(number, *said) for number in range(3)}
-    keys |= {ot._key(0, *(b"other" if at == place else x for at, x in enumerate(said)))
+    keys = {ot._key(number, choice, *said) for number in range(3) for choice in (0, 1)}
+    keys |= {ot._key(0, 0, *(b"other" if at == place else x for at, x in enumerate(said)))
              for place in range(3)}  # fmt: skip
-    assert len(keys) == 6
+    assert len(keys) == 9
 
 
 def test_the_check_works_in_the_field_of_its_polynomial():

@@ -4,7 +4,9 @@
 offers a point A = b·G, Alice answers R = x·G for choice 0 and R = x·G + A for choice 1. Keys are
 hashes of b·R and b·(R - A), of which Alice knows x·A. Only additions need Edwards coordinates;
 multiplications are X25519, the fastest and best examined one there is. It gives a point up to its
-sign: that is what both hash.
+sign: that is what both hash, and with it which of the two keys it is for. For R = A/2 the points
+differ in the sign alone; if the keys did not differ either, Bob's choices would lie open in his
+matrix.
 
 X25519 multiplies by the "clamped" numbers of RFC 7748, the multiples of eight from 2^254 to 2^255,
 which reach half of the group. With a random sign they reach all of it, evenly up to 2^-126, so R
@@ -90,8 +92,8 @@ def send_keys(session: Session, count: int) -> tuple[Words, Words]:
         except (RuntimeError, ValueError):
             _refuse(session)
         for i, answer in enumerate(answers):
-            first.append(_key(start + i, offer, answer, common[i]))
-            second.append(_key(start + i, offer, answer, common[size + i]))
+            first.append(_key(start + i, 0, offer, answer, common[i]))
+            second.append(_key(start + i, 1, offer, answer, common[size + i]))
     return _words(first), _words(second)
 
 
@@ -115,8 +117,8 @@ def receive_keys(session: Session, choices: Sequence[int]) -> Words:
         answers += part
     (place,) = _montgomery([offer])
     common = (curve.crypto_scalarmult(secret, place) for secret in drawn)
-    pairs = zip(answers, common, strict=True)
-    return _words([_key(i, offer, answer, point) for i, (answer, point) in enumerate(pairs)])
+    learned = enumerate(zip(choices, answers, common, strict=True))
+    return _words([_key(i, choice, offer, answer, at) for i, (choice, answer, at) in learned])
 
 
 def _answer(curve: Any, secret: bytes, offer: bytes, choice: int) -> bytes:
@@ -148,8 +150,9 @@ def _refuse(session: Session) -> NoReturn:
     session.refuse("sent a point that is not in the group", "base transfers")
 
 
-def _key(number: int, offer: bytes, answer: bytes, common: bytes) -> bytes:
-    text = b"sfumato base transfer" + number.to_bytes(4, "big") + offer + answer + common
+def _key(number: int, choice: int, offer: bytes, answer: bytes, common: bytes) -> bytes:
+    place = number.to_bytes(4, "big") + bytes([choice])
+    text = b"sfumato base transfer" + place + offer + answer + common
     return hashlib.sha256(text).digest()[:16]
 
 

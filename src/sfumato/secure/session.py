@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sfumato.secure.polynomial import PrivateKey, PublicKey
 
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 Role = Literal["alice", "bob"]
 _LARGEST_GREETING = 1 << 16
 T = TypeVar("T")
