@@ -267,16 +267,6 @@ def parameters(declared: type) -> Mapping[str, Parameter]:
     return found
 
 
-def reference(declared: type) -> str:
-    """A page's table of parameters, as Markdown."""
-    lines = ["| parameter | option | default | |", "|---|---|---|---|"]
-    for one in parameters(declared).values():
-        flag = f"`{one.field.flag or '–'}`"
-        default = "" if one.default in (None, (), {}) else f"`{one.default}`"
-        lines.append(f"| `{one.name}` | {flag} | {default} | {one.field.help} |")
-    return "\n".join(lines)
-
-
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
