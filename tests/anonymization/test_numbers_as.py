@@ -160,6 +160,17 @@ def test_what_cannot_be_is_refused() -> None:
         sf.anonymize(taken, qi=["age"], k=5, numbers_as="bounds")
 
 
+@pytest.mark.parametrize("sets", [["age", "age_from"], [["age"], ["age_from"]]])
+def test_bounds_never_take_the_place_of_a_quasi_identifier(sets: Any) -> None:
+    table = pa.table({"age": range(8), "age_from": [1, 1, 2, 2, 9, 9, 8, 7]})
+    with pytest.raises(ColumnError, match="needs a column `age_from`"):
+        sf.anonymize(table, qi=sets, k=2, numbers_as={"age": "bounds"})
+    kept = table.set_column(0, "age", pa.array([1] * 8))
+    release = sf.anonymize(kept, qi=sets, k=2, numbers_as={"age": "bounds"})
+    assert release.to_arrow().column_names == ["age", "age_from"]
+    assert {name for names in release.qi for name in names} == {"age", "age_from"}
+
+
 def test_codes_are_categories_where_it_is_said() -> None:
     table = pa.table({"state": np.repeat([1, 2, 4, 5, 6, 8], 3), "age": np.arange(18)})
     plain = sf.anonymize(table, qi=["state"], k=6).to_arrow()["state"].to_pylist()

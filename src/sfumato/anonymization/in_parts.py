@@ -482,7 +482,7 @@ def planned_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
     parted, qi = as_released(request, written)
-    require_new_names(set(written) - set(reads), table)
+    require_new_names(set(written) - set(reads), table.columns, table.name)
     planned = {
         "parts": parting.parts,
         "parts_asked": request.parts or parts,

@@ -7,7 +7,7 @@ ten million rows has a million groups at most, and a few hundred values a column
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -90,7 +90,7 @@ def release_of(
     steps = [step_of(part, request) for part in parts]
     written = {name for step in steps for name in step.cells}
     parted, qi = as_released(request, written)
-    require_new_names(written - set(request.qi_columns), table)
+    require_new_names(written - set(request.qi_columns), table.columns, table.name)
     dates: tuple[str, ...] = ()
     if request.shift_dates:
         changed = {*request.actions, *request.replaced} - written
@@ -150,32 +150,33 @@ def release_of(
     return replace(release, warnings=told)
 
 
-def require_new_names(added: set[str], table: Table) -> None:
-    """Columns that mark stars must not take the place of columns that are there."""
-    taken = sorted(added & set(table.columns))
+def require_new_names(added: Set[str], there: Iterable[str], where: str | None = None) -> None:
+    """Marks of stars and ends of ranges must not take the place of columns that are there."""
+    taken = sorted(added & {*there})
     if taken:
         raise ColumnError(
             f"the release needs a column `{taken[0]}`, and the table already has one",
-            where=table.name,
+            where=where,
             remedy=f"Rename it, or make starred columns text ({spell('suppressed_as', 'text')}); "
             "bounds can be shown as middles.",
         )
 
 
 def as_released(
-    request: Request, written: Container[str]
+    request: Request, written: Iterable[str]
 ) -> tuple[list[str], tuple[tuple[str, ...], ...]]:
     """Columns that two others stand for in a release, and the sets as the release names them.
 
     Whoever reads a release also sees which nulls are stars, unless stars match anything: then so do
     nulls.
     """
+    added = {name for name in written if name not in request.qi_columns}
     parted = [
         name
         for name, how in request.shows.items()
-        if how == "bounds" and name not in written and bound_names(name)[0] in written
+        if how == "bounds" and name not in written and bound_names(name)[0] in added
     ]
-    seen = () if request.missing == "wildcard" else written
+    seen = () if request.missing == "wildcard" else added
     sets = (_released_names(names, parted) for names in request.qi)
     return parted, tuple((*names, *(m for m in map(mark_of, names) if m in seen)) for names in sets)
 
@@ -337,6 +338,8 @@ def step_of(solution: Solution, request: Request) -> Step:
         return {}, True
 
     made = each(written, problem.qi, len(groups) * len(problem.qi))
+    for name, (columns, _) in zip(problem.qi, made, strict=True):
+        require_new_names(columns.keys() - {name}, request.qi_columns)
     cells = {name: new for columns, _ in made for name, new in columns.items()}
     by_group = all(alike for _, alike in made)
     match = original if names == original.columns else original.select(names)

@@ -281,7 +281,8 @@ def _recodings(
             step = step_of(blurred.solutions[name], requests[name])
             steps.append(step)
             parted = as_released(requests[name], step.cells)[0] if histories.parts[name].qi else []
-            require_new_names(set(step.cells) - set(histories.parts[name].qi), one.table)
+            added = set(step.cells) - set(histories.parts[name].qi)
+            require_new_names(added, one.table.columns, one.table.name)
         steps += [
             pseudonym_step(one.table, column, plan.key_of(name, column))
             for column in plan.linked[name]

@@ -77,6 +77,17 @@ def test_a_marking_column_never_replaces_another() -> None:
     assert release.table.sample(4).column("a__suppressed").to_pylist() == ["p", "q", "p", "q"]
 
 
+@pytest.mark.parametrize("sets", [["a", "a__suppressed"], [["a"], ["a__suppressed"]]])
+def test_a_quasi_identifier_may_be_called_like_a_marking_column(sets: Any) -> None:
+    table = pa.table({"a": [1, None, 1, 2], "a__suppressed": [1, 1, 1, 2]})
+    with pytest.raises(ColumnError, match="needs a column `a__suppressed`"):
+        anonymize(table, qi=sets, k=2, method="cells")
+    release = anonymize(table, qi=sets, k=2)
+    assert {name for names in release.qi for name in names} == {"a", "a__suppressed"}
+    shown = release.table.sample(4).column("a__suppressed").to_pylist()
+    assert len({*map(str, shown)} & {"True", "False"}) == 0
+
+
 def test_a_marker_must_not_be_a_number_that_occurs() -> None:
     table = pa.table({"a": [1, 5, 7, 9], "b": ["x", "x", "y", "y"]})
     with pytest.raises(ColumnError, match="already contains the text"):
