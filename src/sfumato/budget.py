@@ -396,6 +396,12 @@ def limited(threads: int | None) -> Iterator[None]:
         _limit.reset(before)
 
 
+def memory_is_limited() -> bool:
+    """Whether somebody said how much memory the work that is going on here may take."""
+    budget = _at_work.get()
+    return budget is not None and budget.memory is not None
+
+
 def within_budget(function: Callable[P, S]) -> Callable[P, S]:
     """Check what a verb is given; a budget given by name is at work as long as the verb runs."""
     verb = checked(function)

@@ -5,6 +5,7 @@ Growth is the most that a process held (``VmHWM``) beyond what it held once ever
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -188,13 +189,15 @@ def visits(path: Path, of: Path) -> None:
     pq.write_table(table, path, compression="zstd", row_group_size=250_000)
 
 
-def growth(folder: Path, arguments: list[str], megabytes: int = MEGABYTES) -> tuple[int, int, str]:
+def growth(
+    folder: Path, arguments: list[str], megabytes: int = MEGABYTES, **environment: str
+) -> tuple[int, int, str]:
     """How the program ended, by how many MiB its process grew, and what it said."""
     places = {"TABLE": "people.parquet", "RELEASE": "release.parquet", "VISITS": "visits.parquet"}
     told = [str(folder / places[word]) if word in places else word for word in arguments]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *told, "--memory", f"{megabytes}MB", "--quiet"],
-        cwd=folder, capture_output=True, text=True, check=True,
+        cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     code, grown = done.stderr.rsplit("\n", 2)[-2].split()
     return int(code), int(grown), done.stderr
@@ -245,6 +248,15 @@ def test_a_limit_that_cannot_be_kept_is_refused_before_rows_come(
     assert code == REFUSED
     assert "solving it in parts takes at least 384 MiB" in told
     assert grown <= TOLERATED * 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["kmember", "best", "cells", "mask", "diverse-persons"])
+def test_nor_where_nothing_is_compiled_yet(large: Path, tmp_path: Path, verb: str) -> None:
+    asked = [word if ".parquet" not in word else str(tmp_path / word) for word in VERBS[verb]]
+    code, grown, told = growth(large, asked, NUMBA_CACHE_DIR=str(tmp_path))
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * MEGABYTES
 
 
 @pytest.mark.slow

@@ -24,7 +24,8 @@ import pytest
 import sfumato
 from sfumato import kernels
 from sfumato.budget import Budget, Clock, together
-from sfumato.kernels import compiling, translating
+from sfumato.errors import UnfinishedError
+from sfumato.kernels import compiler_process, compiling, translating
 from sfumato.kernels.compiling import Loop
 from sfumato.kernels.ranking import translate
 
@@ -239,9 +240,9 @@ def test_a_loop_gives_the_same_without_numba(tmp_path, monkeypatch):
 
 def test_code_is_kept_until_it_would_be_another(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    compiled, compiling_now = [], translating._compiled
+    compiled, compiling_now = [], compiling.compiled_code
     monkeypatch.setattr(
-        translating, "_compiled", lambda *made: compiled.append(made) or compiling_now(*made)
+        compiling, "compiled_code", lambda *made: compiled.append(made) or compiling_now(*made)
     )
 
     def played(field=np.int32):
@@ -624,9 +625,11 @@ def shared(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "shared.py").write_text(
-        "from sfumato.kernels.compiling import Loop\n\n"
-        "def thrice(number):\n    return 3 * number\n\nloop = Loop(thrice)\n"
-        "def often(number):\n    return loop(loop(number))\n\nouter = Loop(often)\n"
+        "from sfumato.kernels.compiling import Loop, without_numba\n\n"
+        "@Loop\ndef loop(number):\n    return 3 * number\n\n"
+        "@Loop\ndef outer(number):\n    return loop(loop(number))\n\n"
+        "@without_numba\ndef plain(number):\n    return number + 1\n\n"
+        "@without_numba\ndef joined(texts):\n    return ', '.join(texts)\n"
     )
     yield importlib.import_module("shared").loop.dispatcher
     del sys.modules["shared"]
@@ -680,6 +683,71 @@ def test_what_loops_call_is_made_into_machine_code_with_them_only(shared):
     (whole,) = loops.outer.dispatcher.overloads.values()
     assert list(part.library.get_defined_functions()) == []
     assert list(whole.library.get_defined_functions()) != []
+
+
+@pytest.fixture
+def limited():
+    """Memory is limited, and what is said meanwhile."""
+    told = []
+    budget = Budget(
+        memory=1 << 30, seconds=3600, on_progress=lambda doing, share: told.append(doing)
+    )
+    with budget.at_work():
+        yield told
+    assert Clock._stopped is None
+
+
+def test_where_memory_is_limited_another_process_compiles(shared, limited, tmp_path):
+    loops = sys.modules["shared"]
+    assert (loops.outer.dispatcher(2), loops.plain.translated(2)) == (18, 3)
+    assert "inside" not in vars(loops.loop)  # it would have been made to compile `outer`
+    assert not loops.outer.dispatcher.stats.cache_misses
+    assert limited == [COMPILING.rstrip()] * 2
+    assert len(list(tmp_path.glob("*.code"))) == 1
+    others = importlib.reload(loops)
+    assert (others.outer.dispatcher(3), others.plain.translated(3)) == (27, 4)
+    assert len(limited) == 2  # both were kept
+
+
+def test_so_it_does_where_nothing_can_be_kept(shared, limited, monkeypatch):
+    def nowhere(_):
+        raise RuntimeError
+
+    monkeypatch.setattr(compiling, "_own_folder", lambda: None)
+    monkeypatch.setattr(numba.core.dispatcher.Dispatcher, "enable_caching", nowhere)
+    dispatcher = importlib.reload(sys.modules["shared"]).outer.dispatcher
+    assert dispatcher.stats.cache_path is None
+    assert dispatcher(2) == 18
+    assert (len(limited), "inside" in vars(sys.modules["shared"].loop)) == (1, False)
+
+
+def test_what_fails_there_fails_here_as_it_does_without_a_limit(shared, limited):
+    loops = sys.modules["shared"]
+    with pytest.raises(numba.TypingError):
+        loops.outer.dispatcher(None)
+    with pytest.raises(translating.UntranslatableError):
+        loops.joined.translated(np.zeros(1))
+
+
+def test_a_process_that_ended_is_started_again_and_once_only(shared, limited, monkeypatch):
+    loops = sys.modules["shared"]
+    running = compiler_process._Process.running()
+    running._process.kill()
+    assert loops.plain.translated(2) == 3
+    assert compiler_process._Process.running() is not running
+    compiler_process._Process.running().end()
+    monkeypatch.setattr(compiler_process, "_SERVES", "pass")
+    with pytest.raises(UnfinishedError, match="Run the same once without the limit"):
+        loops.loop.dispatcher(2)
+    assert compiler_process._Process._running is None
+
+
+def test_a_process_that_is_not_asked_ends():
+    code = (
+        "from sfumato.kernels import compiler_process as own; own._Process.idle = 0.01; own.serve()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        assert process.wait(60) == 0
 
 
 def test_nobody_waits_for_ever(shared):

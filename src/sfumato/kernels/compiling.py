@@ -12,8 +12,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import gc
+import importlib
 import itertools
 import os
+import pickle
 import stat
 import sys
 import tempfile
@@ -32,8 +34,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
-from sfumato.budget import Clock
-from sfumato.kernels.translating import Translated, UntranslatableError
+from sfumato.budget import Clock, memory_is_limited
+from sfumato.kernels.compiler_process import made_apart
+from sfumato.kernels.translating import Kind, Translated, UntranslatableError, compiled_code
 
 _FEW = 256
 """Entries up to which numpy is as quick as a compiled loop."""
@@ -176,7 +179,7 @@ class Loop:
     @cached_property
     def translated(self) -> Translated:
         """The loop without numba."""
-        return Translated(self.py_func, self._folder, _Paused)
+        return Translated(self.py_func, self._folder, _translated)
 
     @cached_property
     def inside(self) -> Any:
@@ -281,13 +284,16 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         _listen()
         try:
-            return _once_for_all(numba.njit(cache=True, **options)(function))
+            dispatcher = numba.njit(cache=True, **options)(function)
         except RuntimeError:  # neither the package nor the user's folder can be written
             folder = _own_folder()
             if folder is None:
-                return numba.njit(**options)(function)
+                dispatcher = numba.njit(**options)(function)
+                dispatcher._cache.load_overload = partial(_loaded, dispatcher)
+                return dispatcher
             numba.config.CACHE_DIR = folder
-            return _once_for_all(numba.njit(cache=True, **options)(function))
+            dispatcher = numba.njit(cache=True, **options)(function)
+        return _once_for_all(dispatcher)
 
     return decorate
 
@@ -327,7 +333,7 @@ def _once_for_all(dispatcher: Any) -> Any:
             filename_base=cache._impl.filename_base.replace(".", ".inside.", 1),
             source_stamp=cache._impl.locator.get_source_stamp(),
         )
-    cache.load_overload = partial(_loaded, cache)
+    cache.load_overload = partial(_loaded, dispatcher)
     kept = cache._cache_file
 
     def once(signature: Any) -> Any:
@@ -346,18 +352,57 @@ def _once_for_all(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def _loaded(cache: Any, signature: Any, target: Any) -> Any:
-    """What was compiled before for arguments of some types; None where nothing was.
+def _loaded(dispatcher: Any, signature: Any, target: Any) -> Any:
+    """What was compiled before for arguments of some types, or by a process of its own; or None.
 
     Numba would load all that it compiles with before it looks, which takes about as long as numba
     itself. Before it compiles, it does so anyway.
     """
+    from numba.core.compiler import CompileResult
     from numba.core.runtime import rtsys
 
     rtsys.initialize(target)  # loops may ask for memory
-    with cache._guard_against_spurious_io_errors():
-        return cache._load_overload(signature, target)
-    return None
+    cache, found = dispatcher._cache, None
+    if hasattr(cache, "_load_overload"):
+        with cache._guard_against_spurious_io_errors():
+            found = cache._load_overload(signature, target)
+    if found is None and (place := _place_apart(dispatcher.py_func)):
+        with _Paused():
+            made = made_apart(_by_numba, *place, signature)
+        found = made and CompileResult._rebuild(target, *pickle.loads(made))
+    return found
+
+
+def _place_apart(function: Any) -> tuple[str, str] | None:
+    """Module and name by which another process finds a loop that it is to compile, if any is."""
+    module, name = function.__module__, function.__name__
+    loop = getattr(sys.modules.get(module), name, None)
+    found = memory_is_limited() and getattr(loop, "py_func", None) is function
+    return (module, name) if found else None
+
+
+def _by_numba(module: str, name: str, signature: Any) -> bytes:
+    """The code of a loop, as numba keeps it; whoever asks has taken the turn to compile it."""
+    from numba.core.serialize import dumps
+
+    loop = getattr(importlib.import_module(module), name)
+    dispatcher = getattr(loop, "dispatcher", loop)
+    with _nothing_for_c(), _seldom_collected():
+        type(dispatcher).compile(dispatcher, signature)
+    return bytes(dumps(dispatcher.overloads[signature]._reduce()))
+
+
+def _without_numba(module: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
+    """The code of a loop, as `translating` makes it."""
+    return compiled_code(getattr(importlib.import_module(module), name).py_func, kinds)
+
+
+def _translated(function: Any, kinds: tuple[Kind, ...]) -> bytes:
+    """The code of a loop without numba, made here or by a process of its own."""
+    with _Paused():
+        place = _place_apart(function)
+        made = made_apart(_without_numba, *place, kinds) if place else None
+        return made or compiled_code(function, kinds)
 
 
 @contextmanager

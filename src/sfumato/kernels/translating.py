@@ -22,7 +22,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -979,19 +979,19 @@ class Translated:
         The loop as Python. Arrays that it is handed do not share memory.
     folder
         Where compiled code is kept; it may say None.
-    compiling
-        What is to be done around compiling.
+    compiled
+        `compiled_code`, or what asks another for it.
     """
 
     def __init__(
         self,
         function: Any,
         folder: Callable[[], Path | None],
-        compiling: Callable[[], AbstractContextManager[Any]],
+        compiled: Callable[[Any, tuple[Kind, ...]], bytes],
     ) -> None:
         self._function = function
         self._folder = folder
-        self._compiling = compiling
+        self._compiled = compiled
         self._lock = threading.Lock()
         self._made: dict[tuple[Kind, ...], _Code] = {}
 
@@ -1040,8 +1040,7 @@ class Translated:
                 kept = place.read_bytes()
                 if hashlib.sha256(kept[32:]).digest() == kept[:32]:
                     return kept[32:]
-        with self._compiling():
-            code = _compiled(*_Module().whole(self._function, kinds))
+        code = self._compiled(self._function, kinds)
         if place is not None:
             own = place.with_suffix(f".{os.getpid()}")
             with suppress(OSError):
@@ -1107,10 +1106,11 @@ def _machine() -> Any:
     )
 
 
-def _compiled(text: str, returned: str) -> bytes:
-    """Machine code, after words for what it returns."""
+def compiled_code(function: Any, kinds: tuple[Kind, ...]) -> bytes:
+    """Machine code for arguments of some kinds, after words for what it returns."""
     from llvmlite import binding
 
+    text, returned = _Module().whole(function, kinds)
     try:
         machine = _machine()
         module = binding.parse_assembly(text)
