@@ -175,6 +175,15 @@ def test_a_rehearsal_leaves_nothing_behind_and_can_be_written(tmp_path):
     assert written.classes == release.classes
 
 
+def test_a_release_without_any_column_is_refused(tmp_path):
+    people = pa.table({"name": ["Ann", "Bo"], "age": [1, 2]})
+    with pytest.raises(ParameterError, match="every column would be left out"):
+        sf.safe_harbor(people, drop=["name", "age"], output=tmp_path / "safe.csv")
+    with pytest.raises(ParameterError, match="every column would be left out"):
+        sf.population(people, universe=3e8, k=50, output=tmp_path / "blurred.csv")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_existing_output_or_certificate_is_not_replaced_unless_asked(tmp_path):
     output = tmp_path / "out.csv"
     output.write_text("precious")

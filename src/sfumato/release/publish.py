@@ -391,6 +391,12 @@ def staged_release(
     Unless it gets its name until the block ends, nothing of it stays.
     """
     source, recoding = _made_of(plan)
+    if {*source.columns, *recoding.written} <= {*recoding.drop}:
+        raise ParameterError(
+            "every column would be left out: there is nothing to release",
+            where=source.name,
+            remedy="Keep a column.",
+        )
     budget = _to_write(plan, budget)
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
     plan = replace(plan, formulas=staged.formulas)
