@@ -200,7 +200,9 @@ def certified(
     written: Mapping[str, Table],
     places: Mapping[str, str],
     output: str,
+    described: str | None,
 ) -> Certificate:
+    """What the tables keep; `described` is the digest of the description that lies beside them."""
     home = ("seed", "key_file")
     asked = {n: v for n, v in release.asked.items() if n not in home}
     if isinstance(asked.get("hierarchies"), str):
@@ -223,6 +225,7 @@ def certified(
         },
         output={
             "name": os.path.basename(shown(output)),
+            **({} if described is None else {"description": described}),
             "tables": {
                 name: {
                     "file": os.path.basename(places[name]) if "://" not in places[name] else name,

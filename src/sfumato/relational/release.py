@@ -29,7 +29,7 @@ from sfumato.engines.staging import Staged, appearing_folder
 from sfumato.engines.writing import format_of
 from sfumato.errors import InputError, PromiseError, spell
 from sfumato.fields import declares
-from sfumato.files import write_text
+from sfumato.files import file_fingerprint, write_text
 from sfumato.hierarchy.labels import as_text
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.description import (
@@ -181,7 +181,11 @@ class _Target:
     ) -> TablesRelease:
         """Certify the tables, and let all of them appear; those that are staged still wait."""
         assert self.output is not None
-        sealed = certified(plan, release, promises, written, places, self.output)
+        described = None
+        if not self.remote:
+            write_text(folder / DESCRIPTION, description_of(plan, places).to_toml())
+            described = file_fingerprint(folder / DESCRIPTION)
+        sealed = certified(plan, release, promises, written, places, self.output, described)
         sealed = sealed if self.sign is None else sealed.signed_with(self.sign)
         if self.remote:
             beside = certificate_of(self.output)
@@ -189,7 +193,6 @@ class _Target:
         else:
             for one in staged.values():
                 one.commit(force=False)
-            write_text(folder / DESCRIPTION, description_of(plan, places).to_toml())
             sealed.write(folder / CERTIFICATE)
         return replace(release, output=shown(self.output), certificate=sealed)
 
