@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import re
 import sys
 from collections import Counter
 from functools import cache
@@ -45,9 +44,6 @@ def test_there_are_mutants_of_every_room():
     assert sum(rooms.values()) >= 150
     assert all((ROOT / "src" / "sfumato" / room).exists() or room == "cells" for room in rooms)
     assert min(rooms.values()) >= 5
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    told = re.findall(r"^\| (\w+) \| (\d+) \|", page, re.MULTILINE)
-    assert {room: int(number) for room, number in told} == rooms
     changes = Counter((mutant.file, mutant.old, mutant.new) for mutant in LISTED)
     assert max(changes.values()) == 1
 
