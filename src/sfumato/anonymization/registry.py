@@ -61,14 +61,14 @@ METHODS: dict[str, Method] = {
     ),
     "cells": Method(
         "sfumato.anonymization.cells.method",
-        "stars the fewest cells and proves how many fewer there could be; values stay exact",
+        "stars as few cells as it can and proves how many fewer there could be; values stay exact",
         ("algorithm", "beta", "improve", "bound", "protected", "marker"),
         parts=True,
         stars=True,
     ),
     "kmember": Method(
         "sfumato.anonymization.methods.kmember",
-        "clusters rows greedily by least loss; within boundaries it is GreedyCKA",
+        "clusters rows greedily by least loss; with boundaries it is GreedyCKA",
         ("loss", "part_size"),
         blurs=True,
         parts=True,
@@ -113,7 +113,7 @@ class MethodFields(TypedDict, total=False):
         Mapping[str, float | int] | None,
         Field(
             "What decides where Mondrian cuts: spread (width), priority (weights), or gain (what a "
-            "cut tells of the target).",
+            "cut says about the target).",
             BLURRING,
             "--cut-weights",
             "spread=1,priority=1,gain=0",
@@ -125,7 +125,7 @@ class MethodFields(TypedDict, total=False):
     ]
     relaxed: Annotated[
         bool | None,
-        Field("Whether Mondrian may part equal values.", BLURRING, "--relaxed/--strict"),
+        Field("Whether Mondrian may separate equal values.", BLURRING, "--relaxed/--strict"),
     ]
     cuts: Annotated[
         Mapping[str, Sequence[Any]] | None,
@@ -154,15 +154,15 @@ class MethodFields(TypedDict, total=False):
     suppression_limit: Annotated[
         float | None,
         Field(
-            "Share of rows that `full-domain` may leave out, and `best` where that loses less.",
+            "Share of rows that `full-domain` may leave out, and `best` if that loses less.",
             BLURRING,
         ),
     ]
     levels: Annotated[
         Mapping[str, int] | None,
         Field(
-            "Levels of trees that `full-domain` takes, by column (0 is exact); it searches those "
-            "of the other columns.",
+            "Levels of trees that `full-domain` uses, by column (0 is exact); it searches those of "
+            "the other columns.",
             BLURRING,
             "--levels",
             "age=2,zip=1",
@@ -171,8 +171,8 @@ class MethodFields(TypedDict, total=False):
     every_node: Annotated[
         bool | None,
         Field(
-            "Whether `full-domain` looks at every node of its lattice, so that all of them are "
-            "listed with k and loss; otherwise at those the search needs.",
+            "Whether `full-domain` evaluates every node of its lattice and lists all with k and "
+            "loss, or only those the search needs.",
             BLURRING,
         ),
     ]
@@ -181,7 +181,7 @@ class MethodFields(TypedDict, total=False):
     sample: Annotated[
         int | None,
         Field(
-            "Rows from which `quantiles` reads its cuts; all if not given.",
+            "Sample size from which `quantiles` takes its cuts; all rows by default.",
             BLURRING,
             "--sample",
             "N",

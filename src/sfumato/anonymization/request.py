@@ -58,7 +58,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     key_file: Annotated[
         str | Path | None,
         Field(
-            "The secret key of pseudonyms and moved dates.",
+            "The secret key for pseudonyms and shifted dates.",
             COLUMNS,
             "--key-file",
             "FILE",
@@ -68,7 +68,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     rows_are_people: Annotated[
         bool,
         Field(
-            "Release the table though a column seems to name persons: every row is taken for one.",
+            "Release the table although a column seems to name persons: every row counts as one.",
             COLUMNS,
             "--rows-are-people",
             default=False,
@@ -77,7 +77,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     categorical: Annotated[
         Columns,
         Field(
-            "Columns of numbers that are codes: they become sets of values, never ranges.",
+            "Columns whose numbers are codes: they become sets of values, never ranges.",
             COLUMNS,
             "--categorical",
             "A,B,…",
@@ -86,7 +86,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     linkable: Annotated[
         bool,
         Field(
-            "Publish the person as a pseudonym, so that histories stay whole; promises (k, m).",
+            "Keep histories whole: publish the person as a pseudonym, and promise (k, m).",
             COLUMNS,
             "--linkable",
             default=False,
@@ -95,7 +95,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     m: Annotated[
         int | str | None,
         Field(
-            "Of a linkable release: how many rows of a person may be known: a number, or all.",
+            "With --linkable: how many rows of a person an attacker may know; a number, or all.",
             COLUMNS,
             "-m",
             "N|all",
@@ -105,8 +105,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     repeats: Annotated[
         Literal["keep", "once"],
         Field(
-            "Of a linkable release: rows of a person that look alike are all kept, so that how "
-            "many there are may be known too, or shown once, which blurs less.",
+            "With --linkable: keep all rows of a person that look alike, or show them once, which "
+            "hides how many there are and blurs less.",
             COLUMNS,
             "--repeats",
             default="keep",
@@ -115,7 +115,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     shift_dates: Annotated[
         bool,
         Field(
-            "Move all dates of a person by one secret number of days first; this is not a promise.",
+            "First move all dates of a person by one secret number of days; this is not a promise.",
             COLUMNS,
             "--shift-dates",
             default=False,
@@ -124,7 +124,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     shift_days: Annotated[
         int,
         Field(
-            "By how many days at most, either way; 365 unless given.",
+            "By how many days at most, either way; 365 by default.",
             COLUMNS,
             "--shift-days",
             "N",
@@ -135,8 +135,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     parse: Annotated[
         Mapping[str, str] | None,
         Field(
-            "Columns of text that hold dates or numbers, by column: date, date:dmy, number, "
-            "number:comma and their kin; they are turned when the table is opened.",
+            "Text columns to read as dates or numbers, by column: date, date:dmy, date:mdy, "
+            "number, number:comma or number:point.",
             COLUMNS,
             "--parse",
             "COLUMN=KIND",
@@ -145,7 +145,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     unparsed: Annotated[
         Literal["stop", "null"],
         Field(
-            "What becomes of cells that do not parse: an error, or become null and are counted.",
+            "What to do with cells that do not parse: stop, or count them and make them null.",
             COLUMNS,
             "--unparsed",
             "stop|null",
@@ -163,7 +163,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     method: Annotated[
         str,
         Field(
-            "How to get there; mondrian unless given.",
+            "How to get there; mondrian by default.",
             BLURRING,
             "--method",
             "NAME",
@@ -173,8 +173,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     weights: Annotated[
         Weights | None,
         Field(
-            "Importance of precision by column (for cells the price of a star), or a TOML file "
-            "with a table of them; 1 where none is given.",
+            "Importance of precision by column (with cells the price of a star), 1 by default; or "
+            "a TOML file with a table of them.",
             BLURRING,
             "--weights",
             "A=2,B=0.5",
@@ -183,7 +183,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     workload: Annotated[
         str | Path | Sequence[str] | QueryLog | None,
         Field(
-            "SQL queries or predicates the release will be asked: they set weights and cuts.",
+            "SQL queries or predicates the release will have to answer: they set weights and cuts.",
             BLURRING,
             "--workload",
             "FILE",
@@ -194,8 +194,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     hierarchies: Annotated[
         str | Path | Mapping[str, Hierarchy] | None,
         Field(
-            "A folder of generalization trees, COLUMN.csv each; missing ones are inferred. Without "
-            "it columns become ranges and sets of values.",
+            "A folder of generalization trees, one COLUMN.csv each; missing ones are inferred. "
+            "Without a folder columns become ranges and sets of values.",
             BLURRING,
             "--hierarchies",
             "FOLDER",
@@ -206,7 +206,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     infer_hierarchies: Annotated[
         bool,
         Field(
-            "Whether columns without a tree there get one, or become ranges and sets.",
+            "Whether columns without a tree in the folder get one, or become ranges and sets.",
             BLURRING,
             "--infer-hierarchies/--given-hierarchies",
             default=True,
@@ -226,8 +226,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     like: Annotated[
         str | Path | Release | None,
         Field(
-            "An earlier release, or its certificate: keep its settings and its groups, and promise "
-            "the same of both together.",
+            "An earlier release, or its certificate: keep its settings and groups, and promise the "
+            "same for both together.",
             BLURRING,
             "--like",
             "CERTIFICATE",
@@ -238,7 +238,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     recoding: Annotated[
         str | Path | Recoding | None,
         Field(
-            "The saved groups of an earlier release, to be kept.",
+            "The saved groups of an earlier release, to keep.",
             BLURRING,
             "--recoding",
             "FILE",
@@ -249,9 +249,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     parts: Annotated[
         int | None,
         Field(
-            "Solve the table in about so many parts, each by itself, and at most one for every "
-            "100 rows (or people, with k-map); where memory does not hold all combinations, that "
-            "is done without being asked.",
+            "Solve the table in about N independent parts, at most one per 100 rows (with k-map, "
+            "rows and people). This is automatic if the combinations do not fit in memory.",
             BLURRING,
             "--parts",
             "N",
@@ -260,9 +259,9 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     numbers_as: Annotated[
         NumbersAs | Mapping[str, NumbersAs],
         Field(
-            "What stands for the numbers and dates of a class: the range as text, its mean, median "
-            "or middle as a number or date, or its bounds in two columns; for all columns or by "
-            "column.",
+            "What to show for the numbers and dates of a class: the range as text, the mean, "
+            "median or middle as a number or date, or the bounds in two columns; for all columns "
+            "or by column.",
             WRITING,
             "--numbers-as",
             "range|mean|median|middle|bounds",
@@ -273,9 +272,9 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     exact_ends: Annotated[
         bool,
         Field(
-            "Whether ranges end at the smallest and largest value of their class, or at round "
-            "numbers and dates; ranges of trees, which full-domain infers, end where the tree "
-            "says.",
+            "Whether ranges end at the smallest and largest value of their class or at round "
+            "numbers and dates (default). Ranges from trees, such as those full-domain infers, "
+            "end where the tree says.",
             WRITING,
             "--exact-ends/--round-ends",
             default=False,
@@ -284,8 +283,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     sort: Annotated[
         bool,
         Field(
-            "Sort rows by the cells of the release, so that their place tells nothing else; "
-            "otherwise they keep the order of the table, which may tell what was blurred.",
+            "Sort rows by the cells of the release, so that their order gives nothing away. "
+            "Without it they keep the order of the table, which may give away what was blurred.",
             WRITING,
             "--sort",
             default=False,
@@ -294,7 +293,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     suppressed_as: Annotated[
         Literal["typed", "text"],
         Field(
-            "A star in a column of numbers is null (typed), or the column becomes text.",
+            "Whether a star in a column of numbers is null (typed), or makes the column text.",
             WRITING,
             "--suppressed-as",
             "typed|text",
@@ -304,7 +303,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     seed: Annotated[
         int,
         Field(
-            "Same table and same seed: same release, to the byte. 0 unless given.",
+            "Same table and same seed: same release, to the byte; 0 by default.",
             "",
             "--seed",
             "N",

@@ -68,11 +68,13 @@ Source = Annotated[
 ]
 Columns = Annotated[
     list[str] | None,
-    option("--columns -c A,B,…", "Columns to look at, separated by commas. All if not given."),
+    option("--columns -c A,B,…", "Columns to look at, separated by commas; all by default."),
 ]
 Person = Annotated[
     str | None,
-    option("--person COLUMN", "Which rows belong to one person: persons are counted, not rows."),
+    option(
+        "--person COLUMN", "The column that tells persons apart: persons are counted, not rows."
+    ),
 ]
 Exclude = Annotated[
     list[str] | None, option("--exclude -x A,B,…", "Columns to leave out.", READING)
@@ -81,7 +83,7 @@ UseEngine = Annotated[
     EngineChoice,
     setting(
         "--engine",
-        "Where a local table is worked on; [bold]auto[/bold] takes memory if it fits.",
+        "Where a local table is processed; [bold]auto[/bold] means memory if it fits.",
         READING,
     ),
 ]
@@ -89,7 +91,7 @@ Delimiter = Annotated[
     str | None,
     option(
         "--delimiter CHAR",
-        "What separates the cells of a text file. Detected if not given.",
+        "What separates the cells of a text file. Detected by default.",
         READING,
     ),
 ]
@@ -97,7 +99,7 @@ Encoding = Annotated[
     str | None,
     option(
         "--encoding NAME",
-        "How the characters of a text file are encoded. Detected if not given.",
+        "The character encoding of a text file. Detected by default.",
         READING,
     ),
 ]
@@ -105,7 +107,7 @@ NullText = Annotated[
     list[str] | None,
     option(
         "--null TEXT",
-        "Text that stands for a missing cell in a text file, e.g. '?'. May be repeated.",
+        "Text that means a missing cell in a text file, e.g. '?'. May be repeated.",
         READING,
     ),
 ]
@@ -113,9 +115,9 @@ Parse = Annotated[
     list[str] | None,
     option(
         "--parse COLUMN=KIND",
-        "Turn a column of text into date or number, however its cells are written: "
-        "seen=date,income=number; date:dmy, date:mdy, number:comma and number:point say what a "
-        r"column does not tell. Or a TOML file with a table \[parse]. May be repeated.",
+        "Read text columns as dates or numbers, however they are written: "
+        "seen=date,income=number. If the column is ambiguous: date:dmy, date:mdy, number:comma, "
+        r"number:point. Or a TOML file with a table \[parse]. May be repeated.",
         READING,
     ),
 ]
@@ -123,8 +125,8 @@ Unparsed = Annotated[
     str,
     setting(
         "--unparsed null|stop",
-        "What becomes of cells that do not parse: they stop the program, or are counted and "
-        "become missing.",
+        "What to do with cells that do not parse: stop the program, or count them and make them "
+        "missing.",
         READING,
     ),
 ]
@@ -138,12 +140,12 @@ Memory = Annotated[
     str | None,
     option(
         "--memory SIZE",
-        "How much memory the work may take, e.g. 512MB or 4GiB; 256MB at least.",
+        "How much memory to use, e.g. 512MB or 4GiB; at least 256MB.",
         LIMITS,
     ),
 ]
 Threads = Annotated[
-    int | None, option("--threads N", "How many cores to use. All if not given.", LIMITS, min=1)
+    int | None, option("--threads N", "How many cores to use; all by default.", LIMITS, min=1)
 ]
 Time = Annotated[
     str | None,
@@ -153,7 +155,7 @@ Json = Annotated[
     bool, flag("--json", "Print one JSON object on standard output and nothing else.", PRINTING)
 ]
 Quiet = Annotated[bool, flag("--quiet -q", "No progress on standard error.", PRINTING)]
-Beta = Annotated[float | None, option("--beta RATIO", "The ratio to reach, instead of all of it.")]
+Beta = Annotated[float | None, option("--beta RATIO", "The ratio to reach; 1 by default.")]
 MaxSize = Annotated[int | None, option("--max-size N", "Only sets of at most N columns.")]
 Seed = Annotated[
     int, setting("--seed N", "Same table and same seed: same answer, to the byte.", min=0)
@@ -166,14 +168,18 @@ Missing = Annotated[
     str,
     option(
         "--missing value|wildcard|own-class",
-        "What a missing cell is: a value like any other (default), or a wildcard that matches "
-        "any value; in classes of their own rows count as with values.",
+        "What a missing cell means: a value like any other (default; own-class counts the same "
+        "here), or a wildcard that matches any value.",
     ),
 ]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
 
 Sort = Annotated[
-    bool, flag("--sort", "Sort rows by the cells of the release, so that no other order tells.")
+    bool,
+    flag(
+        "--sort",
+        "Sort the rows of the release by its cells, so that their order gives nothing away.",
+    ),
 ]
 
 
@@ -188,13 +194,13 @@ class Publishing:
     ] = None
     author: Annotated[
         str | None,
-        option("--author NAME", "Whom the certificate names as its author; nobody unless given."),
+        option("--author NAME", "The author that the certificate names; nobody by default."),
     ] = None
     spreadsheet_safe: Annotated[
         bool,
         flag(
             "--spreadsheet-safe",
-            "Put an apostrophe before cells that a spreadsheet would take for formulas and run.",
+            "Put an apostrophe before cells that a spreadsheet would run as formulas.",
         ),
     ] = False
 
@@ -286,7 +292,7 @@ Weights = Annotated[
     list[str] | None,
     option(
         "--weights A=2,B=0.5",
-        "Weights of columns, or a TOML file with a table of them; 1 where none is given.",
+        "Weights of columns, 1 by default; or a TOML file with a table of them.",
     ),
 ]
 

@@ -165,13 +165,12 @@ class Repeating:
 def anonymize(run: Run, requested: Requested, writing: Writing, repeating: Repeating) -> None:
     """Blur a table as little as possible until the privacy demanded provably holds.
 
-    What is written is read back and measured by code that did not make it; if a promise is
-    broken, nothing is published. Beside the output lies its certificate, which `sfumato verify`
-    replays. Without -o no release is written: the answer says what would be.
+    The output is read back and measured by independent code; if a promise is broken, nothing is
+    published. Its certificate is written beside it, and `sfumato verify` checks it again. Without
+    -o no release is written: the answer says what would happen.
 
-    All tables of a dataset (a dataset.toml, a folder of tables, postgresql://…#schema.*) are
-    blurred together and appear together; columns are written table.column, and --exclude names
-    tables to leave out.
+    The tables of a dataset (a dataset.toml, a folder of tables, postgresql://…#schema.*) are
+    blurred and published together. Columns are written table.column; --exclude leaves out tables.
     """
     from sfumato.anonymization.request import Request
     from sfumato.anonymization.verb import anonymize as make

@@ -48,11 +48,11 @@ def datasets(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Public tables to try things on, as files.
+    """Save public tables to try things on.
 
     Without a name, lists them with their licence. The smallest come with the program, all with a
-    clone of its repository. Elsewhere others are fetched once from the address in
-    SFUMATO_DATASETS_URL, and kept in the cache.
+    clone of its repository. Otherwise they are downloaded once from the address in
+    SFUMATO_DATASETS_URL and cached.
     """
     from sfumato import datasets as tables
 
@@ -121,9 +121,9 @@ def demo_data(
 ) -> None:
     """Make a synthetic hospital table to try things on.
 
-    Nobody in it exists, but it behaves like a real one: where people live goes with ethnicity
-    and language, age and sex with the diagnosis, and that with doctor, stay and cost. Names,
-    numbers and addresses come from ranges that are never given to anybody.
+    Nobody in it exists, but it behaves like a real one: ethnicity goes with place and language,
+    age and sex with the diagnosis, and that with doctor, stay and cost. Names, numbers and
+    addresses come from ranges that are never assigned to anybody.
     """
     from sfumato.demo import write_hospital, write_people
 
@@ -166,10 +166,10 @@ def paper(
         ),
     ] = None,
 ) -> None:
-    """The tables and figures of a paper, done again: what it says, what comes out here, and why.
+    """Reproduce the tables and figures of a paper, and say where they differ and why.
 
-    The program runs each experiment with the paper's own parameters, compares figure by figure,
-    and counts those that are exact, within noise of samples, different, or not comparable.
+    Each experiment runs with the paper's own parameters. Every figure is compared and counted as
+    exact, within the noise of samples, different, or not comparable.
     """
     from sfumato.papers.reproduction import list_papers, reproduce
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy
     from sfumato.hierarchy.hierarchy import HierarchySummary
 
-app = new_app(help="Look at generalization hierarchies, and make them.", no_args_is_help=True)
+app = new_app(help="Show and make generalization hierarchies.", no_args_is_help=True)
 
 WAYS = "Ways to cut"
 
@@ -68,7 +68,7 @@ def show(
     """Check a hierarchy file and draw it.
 
     Files are in ARX's form: one line per value, with the value first and ever more general labels
-    after it, separated by semicolons. What is wrong with a file is told with its line.
+    after it, separated by semicolons. Errors name the line.
     """
     from sfumato.hierarchy import read_arx, read_taxonomy
     from sfumato.hierarchy.hierarchy import describe
@@ -97,9 +97,7 @@ def make(
     columns: Columns = None,
     folder: Annotated[
         Path | None,
-        option(
-            "--output -o FOLDER", "Where to write COLUMN.csv. Only told, not written, if not given."
-        ),
+        option("--output -o FOLDER", "Where to write COLUMN.csv; without it nothing is written."),
     ] = None,
     kind: Annotated[
         Kind, setting("--kind", "How to make them; [bold]auto[/bold] looks at values.")
@@ -121,8 +119,8 @@ def make(
 ) -> None:
     """Make hierarchies from the values of a table.
 
-    Left to itself it cuts numbers into intervals, dates by the calendar, and masks codes from the
-    right; it says why. The files are in ARX's form and meant to be read and changed by hand.
+    By default it cuts numbers into intervals and dates by the calendar, and masks codes from the
+    right; it says why. The files are in ARX's form, for you to read and edit.
     """
     from sfumato.hierarchy import write_arx
     from sfumato.hierarchy.hierarchy import describe

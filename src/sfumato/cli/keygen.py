@@ -29,7 +29,7 @@ def keygen(
     name: Annotated[str, argument("NAME", "What to call the pair.")],
     folder: Annotated[str, setting("--folder DIR", "Where to put the two files.")] = ".",
 ) -> None:
-    """Make a key that signs certificates (Ed25519), and its public half.
+    """Make a key pair that signs certificates (Ed25519).
 
     NAME.key stays with you, readable by nobody else; NAME.pub goes to those who verify your
     releases. The key may also make pseudonyms (--key-file). Nothing is ever overwritten.

@@ -90,11 +90,11 @@ def key(
     stream: Stream = None,
     seed: Seed = 0,
 ) -> None:
-    """A small set of columns that tells people apart.
+    """Find a small set of columns that tells people apart.
 
-    Without options the search is exact: it adds the column that separates most pairs of rows, and
-    drops what became redundant. With --proven the answer is the minimum, and the proof is printed.
-    With --eps only a sample is looked at, and the answer says what it promises.
+    By default a greedy search on all rows adds the column that separates most pairs, and drops
+    what became redundant. --proven finds the minimum and proves it. --eps looks at a sample only,
+    and the answer says what it promises.
     """
     from sfumato.quasi.key import minimum_key
 
@@ -205,10 +205,10 @@ def keys(
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """All minimal sets of columns that tell people apart.
+    """Find all minimal sets of columns that tell people apart.
 
-    No column of a set can be left out. Columns that say the same in other words stand for each
-    other and are named once.
+    No column of a set can be left out. Of columns that say the same in other words only one is
+    listed.
     """
     from sfumato.quasi.minimal_keys import minimal_keys
 
@@ -279,9 +279,9 @@ def violations(
     ] = 0,
     seed: Seed = 0,
 ) -> None:
-    """The minimal column sets that break k-anonymity.
+    """Find the minimal column sets that break k-anonymity.
 
-    Also descends to a minimal set that identifies rows as well as all columns do, by leaving out
+    Also finds a minimal set that identifies rows as well as all columns together, by leaving out
     one column after the other.
     """
     from sfumato.quasi.violations import violations as find
@@ -343,9 +343,9 @@ def uniques(
     ] = 0.01,
     top: Annotated[int, setting("--top N", "How many of the riskiest rows to list.", min=0)] = 10,
 ) -> None:
-    """The rows that few columns single out, with SUDA and DIS scores.
+    """Find the rows that few columns single out, with SUDA and DIS scores.
 
-    A minimal unique is a column set on which a row is alone, and on none of whose subsets it is.
+    A minimal unique is a column set on which a row is alone, although it is alone on no subset.
     Rows are numbered from 0 in the order of the table; their values are not shown.
     """
     from sfumato.quasi.uniques import uniques as find

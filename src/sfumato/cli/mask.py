@@ -53,7 +53,7 @@ def mask(
         float,
         option(
             "--beta RATIO",
-            "The largest ratio published columns may have; 0.2 distinct: five alike.",
+            "The largest ratio of the published columns; 0.2 distinct: five alike on average.",
         ),
     ],
     measure: Annotated[Measure, setting("--measure", "Which ratio.")] = "distinct",
@@ -73,18 +73,18 @@ def mask(
     ] = 0.01,
     person: Person = None,
     rows_are_people: Annotated[
-        bool, flag("--rows-are-people", "Publish columns though they seem to name persons.")
+        bool, flag("--rows-are-people", "Publish columns although they seem to name persons.")
     ] = False,
     sort: Sort = False,
     stream: Stream = None,
     seed: Seed = 0,
     publishing: Publishing = DRY,
 ) -> None:
-    """Publish many columns, and no quasi-identifier among them: as many as possible with --proven.
+    """Publish many columns with no quasi-identifier among them; as many as possible with --proven.
 
-    Columns are left out until no set of the published ones exceeds the ratio. What is written is
-    measured again before it gets its name, and a certificate lies beside it. Without -o nothing
-    is written: the answer says what would be published.
+    Columns are left out until no set of the published ones exceeds the ratio. The output is read
+    back and measured before it gets its name, and a certificate is written beside it. Without -o
+    nothing is written: the answer says what would be published.
     """
     from sfumato.quasi.mask import mask as mask_table
 
@@ -169,7 +169,7 @@ def safe_harbor(
         list[str] | None, option("--drop A,B,…", "Columns to drop in any case.")
     ] = None,
     as_of: Annotated[
-        str | None, option("--as-of DATE", "Day on which ages are counted. Today if not given.")
+        str | None, option("--as-of DATE", "Day on which ages are counted; today by default.")
     ] = None,
     areas: Annotated[
         str | None,
@@ -188,9 +188,9 @@ def safe_harbor(
 ) -> None:
     """Remove or coarsen the eighteen identifiers that HIPAA's Safe Harbor lists.
 
-    Columns are recognised by name and content. Names, numbers and addresses are dropped, ZIP codes
-    keep three digits (none where few people live), dates their year, ages above 89 become 90+.
-    Without -o nothing is written: the list shows what would happen and what a person must decide.
+    Columns are recognised by name and content. Names, numbers and addresses are dropped; ZIP codes
+    keep three digits (none where few people live) and dates their year; ages above 89 become 90+.
+    Without -o nothing is written: the list shows what would happen and what you must decide.
     """
     from sfumato.populations.safe_harbor import RESTRICTED_AREAS, read_areas
     from sfumato.populations.safe_harbor import safe_harbor as make

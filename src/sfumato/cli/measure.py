@@ -45,11 +45,11 @@ app = new_app()
 def measure(
     run: Run, columns: Columns = None, person: Person = None, missing: Missing = "value"
 ) -> None:
-    """How well a set of columns tells people apart.
+    """Measure how well a set of columns tells people apart.
 
-    Rows that agree on the columns form a class. Printed are the number of classes, the rows that
-    are alone in theirs, the share of pairs of rows that differ (separation), and k, the size of
-    the smallest class. All figures are exact.
+    Rows that agree on the columns form a class. The figures are the number of classes, the rows
+    alone in theirs, the share of pairs of rows that differ (separation), and k, the size of the
+    smallest class. All are exact.
     """
     from sfumato.quasi.measure import measure as measure_columns
 
@@ -132,13 +132,14 @@ def risk(
         ),
     ] = None,
     person: Annotated[
-        str | None, option("--person COLUMN", "Tells persons apart where they have several rows.")
+        str | None,
+        option("--person COLUMN", "Column that tells persons apart if they have several rows."),
     ] = None,
     household: Annotated[
         str | None,
         option(
             "--household COLUMN",
-            "Tells households apart: also the risk that anybody in one is found.",
+            "Column that tells households apart: also the risk that anybody in one is found.",
         ),
     ] = None,
     population: Annotated[
@@ -157,10 +158,10 @@ def risk(
     missing: Missing = "value",
     force: Force = False,
 ) -> None:
-    """How likely somebody is found by what an attacker knows.
+    """Measure how likely somebody is found by what an attacker knows.
 
-    The prosecutor knows that a person is in the table, the journalist does not and looks at the
-    population, the marketer matches everybody and hopes for many right matches.
+    The prosecutor knows that a person is in the table. The journalist does not, and looks at the
+    population. The marketer matches everybody and hopes for many correct matches.
     """
     from sfumato.risks import risk as measure_risk
     from sfumato.risks import write_risks
@@ -267,10 +268,10 @@ def utility(
     ] = None,
     force: Force = False,
 ) -> None:
-    """What a release cost: how much its cells tell less than those of the original.
+    """Measure what a release cost: how much less its cells say than those of the original.
 
-    Ranges, sets, stars, nodes of trees, and numbers that stand for a class are understood. What is
-    to be parsed (--parse) is parsed in the original: a release has parsed values already.
+    Ranges, sets, stars, nodes of trees, and numbers that stand for a class are understood. --parse
+    applies to the original only: a release has parsed values already.
     """
     from sfumato.utility.comparison import compare
 

@@ -66,7 +66,7 @@ def population(
         ),
     ],
     qi: Annotated[
-        list[str] | None, option("--qi A,B,…", "Columns others may know. All if not given.")
+        list[str] | None, option("--qi A,B,…", "Columns others may know; all by default.")
     ] = None,
     k: Annotated[int, setting("-k K", "People that a released row should match.")] = 100,
     beta: Annotated[
@@ -76,14 +76,14 @@ def population(
         float,
         setting(
             "--alpha SHARE",
-            "Columns expected to make so many people unique may be quasi-identifiers.",
+            "Share of people a set must be expected to make unique to be a quasi-identifier.",
         ),
     ] = 0.5,
     domains: Annotated[
         list[str] | None,
         option(
             "--domains A=60,B=1e5",
-            "How many values columns can take; counted in the table where not given.",
+            "How many values columns can take; otherwise counted in the table.",
         ),
     ] = None,
     distinct: Annotated[
@@ -91,7 +91,7 @@ def population(
     ] = "product",
     max_size: MaxSize = None,
     person: Annotated[
-        str | None, option("--person COLUMN", "Which rows belong to one person.")
+        str | None, option("--person COLUMN", "The column that tells persons apart.")
     ] = None,
     weights: Weights = None,
     hierarchies: Annotated[
@@ -120,12 +120,12 @@ def population(
     publishing: Publishing = DRY,
     seed: Seed = 0,
 ) -> None:
-    """Who is unique among all people, not only among these rows?
+    """Estimate who is unique among all people, not only among these rows.
 
-    Takes the table as a sample of a population. Says which column sets can be quasi-identifiers of
-    that population, how many people are unique in it, and how many values each column may keep so
-    that every row matches at least k people with probability 1-β; with -o the columns are blurred
-    accordingly and the release is verified and written.
+    The table counts as a sample of a population. The answer says which column sets can be
+    quasi-identifiers there, how many people are unique, and how many values each column may keep
+    so that every row matches at least k people with probability 1-β. With -o the columns are
+    blurred accordingly, and the release is verified and written.
     """
     from sfumato.populations.survey import population as survey
 
@@ -315,7 +315,7 @@ def attack(
         str | None,
         option(
             "--person COLUMN",
-            "Which rows belong to one person, in either table: people are counted, not rows.",
+            "The column that tells persons apart, in either table: people are counted, not rows.",
         ),
     ] = None,
     identity: Annotated[
@@ -329,11 +329,11 @@ def attack(
         bool, flag("--check", "End with 1 unless every row matches k people (k-map).")
     ] = False,
 ) -> None:
-    """How many released rows lead back to one person, to a few, or to at least k?
+    """Count how many released rows lead back to one person, to a few, or to at least k.
 
-    Ranges, sets, stars, masked codes, parts of dates and the nodes of hierarchies are understood.
-    With true identities in both tables it is also counted how many guesses would be right. A
-    released dataset is attacked with the dataset it was made of: by own columns and any m rows.
+    Ranges, sets, stars, masked codes, parts of dates and nodes of hierarchies are understood. If
+    both tables have the true identities, the answer also says how many guesses would be right. A
+    released dataset is attacked with its source: by own columns and any m rows.
     """
     from sfumato.cli import _dataset
     from sfumato.populations.attack import attack as join

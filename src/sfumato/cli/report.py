@@ -86,12 +86,12 @@ def report(
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """One page that says who can be found, by what, and what to do.
+    """Write one page that says who can be found, by what, and what to do.
 
-    The file opens anywhere without a network, prints well, and holds no cell of the table. In place
-    of a table a model of [bold]sfumato joint fit[/bold] may be given: how people fare by it, and
-    who learned what. Of a dataset it shows tables, keys and who is found after a join; of a
-    released one (a folder) what its certificate promises, checked.
+    The file opens without a network and prints well. It shows no value held by fewer than ten
+    rows. For a model of [bold]sfumato joint fit[/bold] it shows how people fare and who learned
+    what; for a dataset, tables, keys and who is found after a join; for a released dataset (a
+    folder), what its certificate promises, checked.
     """
     from sfumato.cli import _dataset
     from sfumato.engines.writing import check_destination
@@ -228,11 +228,11 @@ def serve(
         bool, flag("--browser/--no-browser", "Open the link in the browser.")
     ] = True,
 ) -> None:
-    """The workbench: assign roles, see risk and cost move, make a verified release.
+    """Open the workbench in your browser: assign roles, see risk and cost, make a verified release.
 
     Only this machine can reach it, with a link that works once. Tables are opened from the named
-    folders, and decisions are saved beside them; tables that are uploaded are kept in a private
-    folder, and removed when the workbench ends.
+    folders, and decisions are saved beside them. Uploaded tables are kept in a private folder and
+    removed when the workbench ends.
     """
     with guarded(as_json=False):
         _serve(places or [Path()], port, _upload_limit(upload_limit), browser)

@@ -55,11 +55,11 @@ def scan(run: Run, columns: Columns = None, person: Person = None, seed: Seed = 
     """First look at a table: who can be found in it, and by which columns.
 
     Counts every column, guesses which of them point at one person, which others may know and
-    which are worth hiding, and shows how many people are the only one of their kind by the most
-    identifying columns. Large tables are searched on a sample, whose error is stated; the figures
-    shown are exact. No cell of the table is ever printed.
+    which are worth hiding, and shows how many rows the most identifying columns single out. The
+    figures are exact; in large tables a sample, whose error is stated, chooses what to show. No
+    cell of the table is ever printed.
 
-    Of a dataset (a dataset.toml, a folder of tables, postgresql://…#schema.*) it shows keys and
+    For a dataset (a dataset.toml, a folder of tables, postgresql://…#schema.*) it shows keys and
     references, how each table leads to the person, and who is found only after a join.
     """
     from sfumato.cli import _dataset

@@ -88,8 +88,8 @@ def verify(
 ) -> None:
     """Check that a table keeps a promise, or that a release is what its certificate says.
 
-    Ends with exit code 1 if a byte or a promise differs, or a promise could not be checked. Nothing
-    that a certificate names is opened. A released dataset is the folder, or
+    The exit code is 1 if a byte or a promise differs, or if a promise could not be checked. Nothing
+    that a certificate names is opened. For a released dataset give its folder, or
     postgresql://…#schema.*.
     """
     from sfumato.cli import _dataset

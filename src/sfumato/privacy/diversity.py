@@ -45,7 +45,7 @@ class DiversityFields(TypedDict, total=False):
     l: Annotated[  # noqa: E741 (the field's own name)
         float | None,
         Field(
-            "l-diversity: so many sensitive values in every class.",
+            "l-diversity: at least l different sensitive values in every class.",
             HOLDS,
             "-l",
             "N",
@@ -67,8 +67,8 @@ class DiversityFields(TypedDict, total=False):
     sensitive_bins: Annotated[
         Weights | None,
         Field(
-            "Sensitive numbers of which distinct l-diversity counts ranges that hold about equally "
-            "many rows, and into how many the column is cut.",
+            "Sensitive numbers for which distinct l-diversity counts ranges instead of values, and "
+            "the number of ranges (of about equally many rows).",
             HOLDS,
             "--sensitive-bins",
             "income=10",

@@ -52,8 +52,8 @@ class LikenessFields(TypedDict, total=False):
     likeness_kind: Annotated[
         Kind,
         Field(
-            "How β limits: basic (default), or enhanced, where common values may gain less: at "
-            "most -ln of their share.",
+            "How β limits: basic (default), or enhanced: common values may gain less, at most -ln "
+            "of their share.",
             HOLDS,
             "--likeness-kind",
             "KIND",

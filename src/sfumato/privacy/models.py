@@ -47,7 +47,7 @@ class KMapFields(TypedDict, total=False):
     k_map: Annotated[
         int | None,
         Field(
-            "k-map: every row matches at least so many people of the population.",
+            "k-map: every row matches at least k people of the population.",
             HOLDS,
             "--k-map",
             "N",
