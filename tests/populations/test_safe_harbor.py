@@ -369,6 +369,25 @@ def test_the_user_decides_in_the_end() -> None:
     assert release.column_actions["name"] == "kept"
 
 
+def test_listed_columns_that_the_user_keeps_are_named() -> None:
+    table = pa.table(
+        {
+            "ssn": [f"123-45-{row:04}" for row in range(ROWS)],
+            "birth_date": [dt.date(1990, 1, 1 + row % 28) for row in range(ROWS)],
+            "age": [20 + row % 50 for row in range(ROWS)],
+            "sex": ["FM"[row % 2] for row in range(ROWS)],
+            "note": [f"Patient {row} came by ambulance and was seen again" for row in range(ROWS)],
+        }
+    )
+    told = sf.safe_harbor(table, as_of=TODAY, keep=table.column_names).warnings
+    named = [one.split("`")[1] for one in told if "not de-identified by Safe Harbor" in one]
+    assert named == ["ssn", "birth_date", "note"]
+    old = table.set_column(2, "age", pa.array([20 + row % 90 for row in range(ROWS)]))
+    told = sf.safe_harbor(old, as_of=TODAY, keep=["age"], drop=["note"]).warnings
+    assert any("`age` stays as it is, and the law lists dates and ages" in one for one in told)
+    assert not any("Safe Harbor" in one for one in sf.safe_harbor(table, as_of=TODAY).warnings)
+
+
 def test_words_of_names() -> None:
     assert words_of("SSNLast4") == ("ssn", "last", "4")
     assert words_of("patientID") == ("patient", "id")

@@ -28,7 +28,7 @@ from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
 from sfumato.engines.protocol import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
+from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.release import Promise, Release, publish
 from sfumato.release.certificate import check_place
 from sfumato.release.other_promises import WithoutColumns
@@ -512,7 +512,7 @@ def plan_safe_harbor(
     found = recognise_columns(profile(opened, seed=seed, budget=budget))
     for column in opened.schema:
         if column.name in keep:
-            work.add(HarborColumn(column.name, None, None, "kept", "the user asked to keep it"))
+            work.keep(opened, column.name, found[column.name])
         elif column.name in drop:
             work.add(HarborColumn(column.name, None, None, "dropped", "the user asked to drop it"))
         else:
@@ -549,6 +549,26 @@ class _Work:
 
     def add(self, column: HarborColumn) -> None:
         self.columns.append(column)
+
+    def keep(self, opened: Table, name: str, found: Recognised) -> None:
+        """Keep a column for the user, and say so where the law lists what it seems to hold."""
+        self.add(HarborColumn(name, None, None, "kept", "the user asked to keep it"))
+        if found.unsure or (found.kind is None and found.form != FREE_TEXT):
+            return
+        if found.form == "age" and self._as_the_law_lets(opened.values(name)):
+            return
+        listed = KINDS[found.kind] if found.kind else "identifiers in free text"
+        self.warnings.append(
+            f"column `{name}` stays as it is, and the law lists {listed} ({found.why}): a release "
+            "that shows them is not de-identified by Safe Harbor"
+        )
+
+    def _as_the_law_lets(self, ages: Codes) -> bool:
+        """Whether ages may stay as they are."""
+        try:
+            return harbor_cells("age", ages, as_of=self.as_of)[0] is None
+        except InputError:
+            return False
 
     def decide(self, opened: Table, name: str, found: Recognised) -> None:
         if found.kind is None and not found.unsure and _part_of_date(opened, name):
