@@ -114,6 +114,9 @@ VERBS = {
     "risk": "risk people.csv --qi birth_date,sex,zip --released release.csv",
     "utility": "utility release.csv --of people.csv",
     "report": "report people.csv --released release.csv -o report.html",
+    "key of many columns": "key wide.csv --proven",
+    "violations of many columns": "violations wide.csv -k 3",
+    "uniques of many columns": "uniques wide.csv",
 }
 BLUR = (
     "anonymize people.csv -k 5 --qi birth_date,sex,zip,department --sensitive diagnosis -l 2 "
@@ -140,9 +143,18 @@ def test_the_first_run_of_a_verb_takes_four_seconds(verb, tmp_path):
         return now.children_user + now.children_system - sum(before[2:4])
 
     sfumato("demo-data -o people.csv --rows 1000")
+    cells = np.random.default_rng(7).integers(0, np.arange(4, 64), (1000, 60))
+    names = ",".join(f"c{at}" for at in range(60))
+    np.savetxt(tmp_path / "wide.csv", cells, "%d", ",", header=names, comments="")
     if "release.csv" in VERBS[verb]:
         sfumato(BLUR.format("mondrian", "release"))
     assert sfumato(VERBS[verb], NUMBA_CACHE_DIR=str(tmp_path / "empty")) <= 4
+
+
+def test_nothing_is_compiled_for_a_thousand_rows_however_often_they_are_counted(monkeypatch):
+    monkeypatch.setattr(compiling._Work, "entries", 1 << 40)
+    assert compiling.by_numpy(1_000)
+    assert not compiling.by_numpy(10_000)
 
 
 def test_unknown_names_are_refused():

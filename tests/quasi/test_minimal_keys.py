@@ -17,7 +17,7 @@ from samples import sample_path
 from sfumato.errors import ParameterError
 from sfumato.quasi import hitting_sets
 from sfumato.quasi import minimal_keys as searching
-from sfumato.quasi.hitting_sets import SetFamily
+from sfumato.quasi.hitting_sets import SetFamily, in_words
 from sfumato.quasi.lattice import all_subsets
 from sfumato.quasi.minimal_keys import minimal_hitting_sets
 from sfumato.quasi.sampling import prune_below
@@ -133,6 +133,18 @@ def test_minimal_hitting_sets_equal_brute_force(edges):
     assert stopped is None
     assert len(found) == len(set(found))
     assert set(found) == minimal(7, lambda s: all(set(s) & edge for edge in edges))
+
+
+@pytest.mark.parametrize("columns", [9, 70])
+def test_sets_are_found_alike_as_python_and_compiled_without_numba(columns):
+    random = np.random.default_rng(columns)
+    edges = in_words(np.ascontiguousarray(random.random((100, columns)).T < 0.3))
+    for most, size, steps in ((1 << 20, columns, 2_000), (3, columns, 2_000), (1 << 20, 4, 2_000)):
+        given = (edges, edges.shape[1], most, size, steps)
+        whole, found = hitting_sets.hitting_sets.translated(*given)
+        expected = hitting_sets.hitting_sets.plain(*given)
+        assert bool(whole) is expected[0]
+        assert found.tolist() == expected[1].tolist()
 
 
 def test_sets_of_many_columns_are_found_where_room_was_made_for_few():

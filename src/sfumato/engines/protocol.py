@@ -437,7 +437,7 @@ class Codes:
         """Number of rows the entries stand for."""
         return self.entries if self.counts is None else int(self.counts.sum())
 
-    @property
+    @cached_property
     def cardinalities(self) -> tuple[int, ...]:
         """Number of distinct values of each column."""
         return tuple(len(values) for values in self.values)

@@ -38,7 +38,7 @@ from sfumato.budget import Clock, memory_is_limited
 from sfumato.kernels.compiler_process import made_apart
 from sfumato.kernels.translating import Kind, Translated, UntranslatableError, compiled_code
 
-_FEW = 256
+_FEW = 1 << 10
 """Entries up to which numpy is as quick as a compiled loop."""
 
 _LITTLE = 1 << 12
@@ -62,7 +62,7 @@ _GARBAGE = 10_000
 
 
 class _Work:
-    """What numpy has done in this process that compiled loops could have done."""
+    """What numpy has done in this process that compiled loops would have done quicker."""
 
     entries = 0
 
@@ -73,7 +73,7 @@ def by_numpy(entries: int) -> bool:
         return True
     if entries >= _MANY:
         return False
-    _Work.entries += entries
+    _Work.entries += entries - _FEW
     if _Work.entries < _LOADING:
         return True
     return _Work.entries < _COMPILING and not _stored()

@@ -21,7 +21,7 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Codes
 from sfumato.errors import UnfinishedError
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import compiled, without_numba
 
 WITNESS_ROWS = 20_000
 """Rows among which pairs are looked for at a time."""
@@ -106,45 +106,47 @@ def _some_classes(
     return np.concatenate(rows), class_of
 
 
-@compiled
+@without_numba
 def hitting_sets(edges, words, limit, max_size, steps):  # type: ignore[no-untyped-def]
     """All minimal sets of vertices that hit every edge (Murakami & Uno's MMCS).
 
-    `edges` says for each vertex, as bits of `words` words, which edges contain it. Returns the
-    sets as rows of booleans, at most `limit` of them, and whether these are all (of at most
-    `max_size` vertices). It ends after so many `steps`, too.
+    `edges` says for each vertex, as bits of `words` words, which edges contain it. Returns whether
+    all sets (of at most `max_size` vertices) were found, and these as rows of booleans, at most
+    `limit` of them. It ends after so many `steps`, too.
     """
     vertices = edges.shape[0]
     count = 0
     out = np.zeros((256, vertices), np.bool_)
-    everything = np.zeros(words, np.uint64)
+    uncovered = np.zeros((vertices + 2, words), np.uint64)
     for v in range(vertices):
         for w in range(words):
-            everything[w] |= edges[v, w]
-    uncovered = np.zeros((vertices + 2, words), np.uint64)
+            uncovered[0, w] |= edges[v, w]
     depths = min(vertices + 2, 16)  # more where sets are larger: of wide tables few are
     critical = np.zeros((depths, depths, words), np.uint64)
     chosen = np.zeros(vertices + 1, np.int64)
-    candidate = np.zeros((vertices + 2, vertices), np.bool_)
+    spans = (vertices + 63) >> 6
+    candidate = np.zeros((vertices + 2, spans), np.uint64)  # as bits
     branch = np.zeros((vertices + 2, vertices), np.int64)
     branches = np.zeros(vertices + 2, np.int64)
     cursor = np.zeros(vertices + 2, np.int64)
-    uncovered[0] = everything
-    candidate[0, :] = True
+    for v in range(vertices):
+        candidate[0, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
     depth = 0
     branches[0] = -1
     while depth >= 0:
         steps -= 1
         if steps < 0:
-            return out[:count], False
+            return False, out[:count]
         if branches[depth] < 0:  # first visit of this node
             edge = _thinnest(edges, uncovered[depth], candidate[depth], words)
             if edge < 0:
                 if count == limit:
-                    return out[:count], False
+                    return False, out[:count]
                 if count == out.shape[0]:
                     grown = np.zeros((2 * count, vertices), np.bool_)
-                    grown[:count] = out
+                    for at in range(count):
+                        for w in range(vertices):
+                            grown[at, w] = out[at, w]
                     out = grown
                 for i in range(depth):
                     out[count, chosen[i]] = True
@@ -158,10 +160,10 @@ def hitting_sets(edges, words, limit, max_size, steps):  # type: ignore[no-untyp
             cursor[depth] = 0
             word, bit = edge >> 6, np.uint64(edge & 63)
             for v in range(vertices):
-                if candidate[depth, v] and (edges[v, word] >> bit) & np.uint64(1):
+                if (edges[v, word] >> bit) & _bit(candidate[depth], v):
                     branch[depth, branches[depth]] = v
                     branches[depth] += 1
-                    candidate[depth, v] = False
+                    candidate[depth, v >> 6] ^= np.uint64(1) << np.uint64(v & 63)
         if cursor[depth] >= branches[depth]:
             depth -= 1
             continue
@@ -170,7 +172,9 @@ def hitting_sets(edges, words, limit, max_size, steps):  # type: ignore[no-untyp
         if depth + 1 == depths:
             deeper = np.zeros((2 * depths, 2 * depths, words), np.uint64)
             for at in range(depths):
-                deeper[at, :depths] = critical[at]
+                for i in range(depths):
+                    for w in range(words):
+                        deeper[at, i, w] = critical[at, i, w]
             critical, depths = deeper, 2 * depths
         minimal = True
         for i in range(depth):
@@ -188,11 +192,18 @@ def hitting_sets(edges, words, limit, max_size, steps):  # type: ignore[no-untyp
             critical[depth + 1, depth, w] = uncovered[depth, w] & edges[v, w]
             uncovered[depth + 1, w] = uncovered[depth, w] & ~edges[v, w]
         chosen[depth] = v
-        candidate[depth + 1] = candidate[depth]
-        candidate[depth, v] = True  # for the siblings that follow
+        for w in range(spans):
+            candidate[depth + 1, w] = candidate[depth, w]
+        candidate[depth, v >> 6] |= np.uint64(1) << np.uint64(v & 63)  # for siblings that follow
         depth += 1
         branches[depth] = -1
-    return out[:count], True
+    return True, out[:count]
+
+
+@compiled
+def _bit(words, at):  # type: ignore[no-untyped-def]
+    """One of the bits of some words."""
+    return (words[at >> 6] >> np.uint64(at & 63)) & np.uint64(1)
 
 
 @compiled
@@ -211,7 +222,7 @@ def _thinnest(edges, uncovered, candidate, words):  # type: ignore[no-untyped-de
             left ^= low
             size = 0
             for v in range(edges.shape[0]):
-                if candidate[v] and edges[v, w] & low:
+                if _bit(candidate, v) and edges[v, w] & low:
                     size += 1
             if size < fewest:
                 best, fewest = w * 64 + bit, size
@@ -417,10 +428,10 @@ def _cheapest(
     """
     few = int(np.searchsorted(np.cumsum(np.sort(price)), below))  # so many cost less, at most
     edges = in_words(np.ascontiguousarray(sets[np.argsort(sets.sum(axis=1), kind="stable")].T))
-    found, complete = hitting_sets(edges, edges.shape[1], most, few, steps)
+    complete, found = hitting_sets(edges, edges.shape[1], most, few, steps)
     costs = found @ price
     least = min(costs.min(initial=np.inf), below)
-    return [tuple(np.flatnonzero(row).tolist()) for row in found[costs <= least]], complete
+    return [tuple(np.flatnonzero(row).tolist()) for row in found[costs <= least]], bool(complete)
 
 
 _SOLVES = """

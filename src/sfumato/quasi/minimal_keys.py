@@ -598,13 +598,13 @@ def minimal_hitting_sets(
     packed, budget = in_words(np.ascontiguousarray(edges.T)), budget or Budget()
     most, steps = MOST_SETS, 1 << 62
     if budget.memory is not None:
-        most = min(most, max(FEW_SETS, budget.memory // 4 // (SET_BYTES + 2 * width)))
+        most = min(most, max(FEW_SETS, budget.memory // 4 // (SET_BYTES + 5 * width)))
     if budget.seconds is not None:
         steps = FIRST_STEPS
     brief = budget.part(ENUMERATING)
     while True:
         before = brief.remaining
-        found, complete = hitting_sets(
+        complete, found = hitting_sets(
             packed, packed.shape[1], most, width if max_size is None else max_size, steps
         )
         # each attempt begins anew, and takes four times as long as the last
