@@ -357,7 +357,7 @@ def test_the_time_of_the_whole_session_holds(keys):
     assert "Traceback" not in err
     code, out, err = ended(start("log", *words))  # nobody is there at all
     assert (code, out) == (3, "")
-    assert "the time was over before the two sides had met" in err
+    assert "the time was over before all sides had met" in err
 
 
 def test_a_peer_that_dies(keys, rows):

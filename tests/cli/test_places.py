@@ -56,7 +56,7 @@ def test_a_link_to_nowhere_is_refused_before_any_work(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["host", ":7000", "host:", "host:0", "host:65536", "host:²", "h:-1"]
+    "text", ["host", ":7000", "host:", "host:0", "host:65536", "host:²", "h:-1", "h:" + "1" * 5000]
 )
 def test_an_address_has_a_host_and_a_port(text):
     with pytest.raises(ParameterError, match="--peer needs host:port"):

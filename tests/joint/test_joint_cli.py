@@ -33,7 +33,6 @@ from sfumato.joint import (
 from sfumato.joint.agreement import declared_columns
 from sfumato.joint.validation import read_seed_scores
 from sfumato.secure import make_keys
-from sfumato.secure.tls import parse_address
 
 
 def clinics(folder: Path) -> dict[str, Path]:
@@ -289,14 +288,6 @@ def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
     told = sfumato("joint", "choose", *scores, "-a", final_path, "-o", other_path)
     assert told.code == 2
     assert "another agreement" in " ".join(told.err.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "words"), [("9000", "host:port"), ("host:", "host:port"), (":1", "host:port")]
-)
-def test_addresses_are_host_and_port(text: str, words: str) -> None:
-    with pytest.raises(ParameterError, match=words):
-        parse_address(text, "--listen")
 
 
 def test_declarations_are_checked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 from dataclasses import replace
@@ -14,10 +15,12 @@ import pytest
 
 from joint_studies import study
 from ports import at_once, free_port, raised
-from sfumato.errors import ParameterError, PeerError
+from sfumato.budget import Budget
+from sfumato.errors import BudgetError, ParameterError, PeerError, SourceError
 from sfumato.joint import Exchange, Parties, Shamir, fit_cox, fit_exact, fit_logistic, survived
 from sfumato.joint.parties import Certificates, gather, join
 from sfumato.secure import make_keys
+from sfumato.secure.channel import Channel
 
 
 def certificates(folder: Path, names: str) -> dict[str, Certificates]:
@@ -115,7 +118,7 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
         join(("127.0.0.1", 1), "z", trusts["a"], 1.0)
     (tmp_path / "junk.crt").write_text("junk")
     junk = Certificates(tmp_path / "a.crt", tmp_path / "a.key", {"b": tmp_path / "junk.crt"})
-    with pytest.raises(ParameterError, match="not a certificate"):
+    with pytest.raises(SourceError, match="not a single certificate"):
         gather(("127.0.0.1", free_port()), junk, 1.0)
     for twice in ({"b": tmp_path / "b.crt", "c": tmp_path / "b.crt"}, {"b": tmp_path / "a.crt"}):
         own = Certificates(tmp_path / "a.crt", tmp_path / "a.key", twice)
@@ -177,6 +180,43 @@ def test_two_parties_fit_by_oblivious_transfer(tmp_path: Path) -> None:
     assert done["a"].coefficients.tolist() == done["b"].coefficients.tolist()
 
 
+@pytest.mark.parametrize("me", ["a", "b"])
+def test_the_time_of_the_whole_fit_holds(tmp_path: Path, me: str) -> None:
+    known = certificates(tmp_path, "abc")[me]
+    where = {"listen" if me == "a" else "connect": f"127.0.0.1:{free_port()}"}
+    parties = Parties(
+        me,
+        "a",
+        **where,
+        certificate=known.certificate,
+        key=known.key,
+        others=known.others,
+        timeout=600,
+        budget=Budget(seconds=0.5),
+    )
+    with pytest.raises(BudgetError, match="the time was over before all sides had met"):
+        parties.meet({})
+
+
+def test_a_line_of_an_exact_fit_knows_how_long_all_may_take(tmp_path: Path) -> None:
+    trusts, port = certificates(tmp_path, "ab"), free_port()
+
+    def party(name: str) -> Any:
+        address, trust = ("127.0.0.1", port), trusts[name]
+        budget = Budget()
+        if name == "a":
+            links = gather(address, trust, 60.0, budget)
+        else:
+            links = join(address, "a", trust, 60.0, budget)
+        (line,) = links.values()
+        assert isinstance(line, Channel)
+        budget.cancel()
+        with pytest.raises(BudgetError, match="stopped before all sides had finished"):
+            line.receive("x", 1)
+
+    raised(at_once("ab", party))
+
+
 def test_parties_that_cannot_meet(tmp_path: Path) -> None:
     own = make_keys(tmp_path, "a")
     given: dict[str, Any] = {"certificate": own.certificate, "key": own.key}
@@ -189,3 +229,11 @@ def test_parties_that_cannot_meet(tmp_path: Path) -> None:
         Parties("b", "a", connect="127.0.0.1:9", **given)
     with pytest.raises(ParameterError, match="host:port"):
         Parties("a", "a", listen="127.0.0.1", **given)
+    for seconds in (0.0, math.nan, math.inf, 1e300):
+        with pytest.raises(ParameterError, match="a time-out is a number"):
+            Parties("a", "a", listen="127.0.0.1:9", timeout=seconds, **given)
+    broken = tmp_path / "broken.crt"
+    broken.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    given["others"] = {"b": broken}
+    with pytest.raises(SourceError, match=r"broken\.crt: this is not a single certificate"):
+        Parties("a", "a", listen="127.0.0.1:9", **given)

@@ -204,6 +204,14 @@ def test_a_roster_without_my_own_card_is_refused() -> None:
             checked_keys(cards, mine, None)
 
 
+@pytest.mark.parametrize("told", [[[1, 2]], [["a", 1]], "ab", None, 1])
+def test_a_card_whose_parameters_have_no_names_is_refused(told: Any) -> None:
+    mine, other = (make_card(name, bytes(32), {"model": "cox"}, None) for name in "ab")
+    other["card"]["parameters"] = told
+    with pytest.raises(PeerError, match="card cannot be read"):
+        checked_keys([mine, other], mine, None)
+
+
 def test_two_parties_that_were_shown_different_numbers_end_without_a_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import datetime
 import random
+import socket
 import ssl
+import textwrap
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -183,6 +185,35 @@ def test_a_silent_stranger_is_sent_away_in_time(keys, monkeypatch):
     assert "showed nothing within" in listener.told[0]
 
 
+def test_a_place_that_swallows_everything_does_not_keep_the_next_from_answering(monkeypatch):
+    """As a firewall does with one of a name's two addresses."""
+    monkeypatch.setattr("sfumato.secure.tls._PLACE_SECONDS", 0.2)
+    listener = Listener(None)
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # its queue is full: it answers nobody
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        places = [(socket.AF_INET, silent.getsockname())]
+        places += [(socket.AF_INET, ("127.0.0.1", listener.port))]
+        monkeypatch.setattr("sfumato.secure.tls._resolve", lambda *_, **__: places)
+        listener.meets(None)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "a\udcff"])
+def test_a_name_that_no_host_can_have_is_refused(host):
+    with pytest.raises(ParameterError, match="host name cannot be found"):
+        secure.connect("bob", (host, 7000), program="x", timeout=1)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 1e300])
+def test_time_outs_that_are_none(timeout):
+    for meet in (secure.listen, secure.connect):
+        with pytest.raises(ParameterError, match="a time-out is a number of seconds"):
+            meet("bob", ("127.0.0.1", 9), program="x", timeout=timeout)
+
+
 def test_nobody_comes_but_strangers(keys):
     port = free_port()
     probe = threading.Thread(target=lambda: connected(port).close())
@@ -241,6 +272,32 @@ def test_missing_and_wrong_files_are_named(keys, tmp_path):
         nothing.write_text(wrong)
         with pytest.raises(SourceError, match="not a single certificate"):
             secure.TLS(keys / "alice.crt", keys / "alice.key", nothing).context(server=False)
+
+
+def test_this_sides_own_certificate_is_known_however_it_is_written(keys, tmp_path):
+    own = keys / "alice.crt"
+    again = tmp_path / "again.crt"
+    first, *lines, last = own.read_text().splitlines()
+    again.write_text("\n".join([first, *textwrap.wrap("".join(lines), 32), last]))
+    with pytest.raises(SourceError, match=r"again\.crt: this is this side's own certificate"):
+        secure.TLS(own, keys / "alice.key", again).context(server=True)
+
+
+def test_nobody_is_asked_for_the_password_of_a_key(keys, tmp_path, capfd):
+    from cryptography.hazmat.primitives import serialization
+
+    private = serialization.load_pem_private_key((keys / "alice.key").read_bytes(), None)
+    locked = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    write_secret(tmp_path / "alice.key", locked)
+    with pytest.raises(SourceError, match="do not belong together or cannot be read"):
+        secure.TLS(keys / "alice.crt", tmp_path / "alice.key", keys / "bob.crt").context(
+            server=True
+        )
+    assert capfd.readouterr() == ("", "")
 
 
 def test_this_sides_own_certificate_is_not_the_others(keys):

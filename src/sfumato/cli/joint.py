@@ -335,7 +335,7 @@ class PartyOptions:
             if k not in ("party", "precision", "covariance", "open_anyway", "stratified")
         }
         others = parse_pairs(self.party, "--party", "B=B.crt")
-        return Parties(**given, others=others, progress=run.budget.progress)
+        return Parties(**given, others=others, budget=run.budget)
 
 
 @app.command(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.budget import Budget
 from sfumato.errors import InputError, ParameterError, UnfinishedError, spell
 from sfumato.fields import checked
 from sfumato.files import require_file
@@ -42,8 +43,9 @@ from sfumato.joint.local_data import LocalRows, local_rows, rows_to_fit
 from sfumato.joint.model import JointModel
 from sfumato.joint.parties import Certificates, Exchange, gather, join
 from sfumato.joint.secret_sharing import Arithmetic, LocalArithmetic, Opened, Pair, Secret, Shamir
+from sfumato.secure.channel import check_timeout
 from sfumato.secure.session import Session
-from sfumato.secure.tls import Address, parse_address
+from sfumato.secure.tls import Address, parse_address, read_certificate
 
 Floats = NDArray[np.float64]
 Kind = Literal["cox", "svm", "logistic"]
@@ -67,9 +69,9 @@ class Parties:
     others
         Every other party's certificate, by name.
     timeout
-        Seconds to wait for the others.
-    progress
-        Receives what is being done.
+        Seconds to wait for the others, at the start and at each step.
+    budget
+        The time that all of it may take; it hears what is being done.
     """
 
     name: str | None
@@ -80,7 +82,7 @@ class Parties:
     key: str | Path | None = None
     others: Mapping[str, str | Path] = field(default_factory=dict)
     timeout: float = 60.0
-    progress: Callable[..., None] | None = None
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         if not (self.name and self.coordinator and self.certificate and self.key and self.others):
@@ -94,8 +96,10 @@ class Parties:
             raise ParameterError("the coordinator uses --listen, all others --connect")
         if self.name in self.others:
             raise ParameterError(f"--party names `{self.name}`, which is this party itself")
-        for path in (self.certificate, self.key, *self.others.values()):
-            require_file(path, "a certificate or key")
+        require_file(self.key, "the key")
+        for path in (self.certificate, *self.others.values()):
+            read_certificate(path)
+        check_timeout(self.timeout)
         _ = self.address
 
     @property
@@ -112,15 +116,15 @@ class Parties:
         others = {name: Path(path) for name, path in self.others.items()}
         trust = Certificates(Path(str(self.certificate)), Path(str(self.key)), others)
         links = (
-            gather(self.address, trust, self.timeout)
+            gather(self.address, trust, self.timeout, self.budget)
             if self.listen
-            else join(self.address, coordinator, trust, self.timeout)
+            else join(self.address, coordinator, trust, self.timeout, self.budget)
         )
         return Exchange(name, links, coordinator, parameters=parameters, trust=trust)
 
     def tell(self, doing: str) -> None:
-        if self.progress is not None:
-            self.progress(doing)
+        if self.budget is not None:
+            self.budget.progress(doing)
 
 
 @checked

@@ -18,17 +18,26 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, Self
 
+from sfumato.budget import Budget
 from sfumato.errors import MissingExtraError, ParameterError, PeerError
 from sfumato.results import Result
 from sfumato.secure.channel import Channel, Traffic, printable
-from sfumato.secure.tls import TLS, Address, Door, address_text, dial, listening
+from sfumato.secure.tls import (
+    TLS,
+    Address,
+    Door,
+    address_text,
+    dial,
+    listening,
+    read_certificate,
+    require_time,
+)
 
 Card = dict[str, Any]
 _PROTOCOL = 2
@@ -75,7 +84,7 @@ def checked_keys(cards: Sequence[Any], mine: Card, trust: Trust | None) -> dict[
     for entry in cards:
         try:
             card = entry["card"]
-            name, theirs = str(card["name"]), dict(card["parameters"])
+            name, theirs = str(card["name"]), {**card["parameters"]}
             public = bytes.fromhex(card["public"])
             signature = bytes.fromhex(entry["signature"])
         except (KeyError, TypeError, ValueError):
@@ -150,7 +159,7 @@ class Certificates:
         from cryptography.hazmat.primitives.asymmetric import ec
 
         path = self.others.get(name, self.certificate)  # my own card comes back in the roster
-        public = x509.load_pem_x509_certificate(Path(path).read_bytes()).public_key()
+        public = x509.load_der_x509_certificate(read_certificate(path)).public_key()
         if not isinstance(public, ec.EllipticCurvePublicKey):
             return False
         try:
@@ -161,21 +170,34 @@ class Certificates:
 
 
 def gather(
-    address: Address, certificates: Certificates, timeout: float = 60.0
+    address: Address,
+    certificates: Certificates,
+    timeout: float = 60.0,
+    budget: Budget | None = None,
 ) -> dict[str, Channel]:
-    """Wait, as coordinator, until every other party has connected."""
-    names = {_der(path): name for name, path in certificates.others.items()}
-    if len(names) < len(certificates.others) or _der(certificates.certificate) in names:
+    """Wait, as coordinator, until every other party has connected.
+
+    Parameters
+    ----------
+    budget
+        The time that all of it may take; it hears why strangers were turned away.
+    """
+    names = {read_certificate(path): name for name, path in certificates.others.items()}
+    if len(names) < len(certificates.others) or read_certificate(certificates.certificate) in names:
         raise ParameterError(
             "two parties have the same certificate", remedy="Every party makes its own."
         )
-    paths = list(certificates.others.values())
-    context = TLS(certificates.certificate, certificates.key, paths[0]).context(server=True)
-    for path in paths[1:]:
-        context.load_verify_locations(path)
-    deadline = time.monotonic() + timeout
+    first = next(iter(certificates.others.values()))
+    context = TLS(certificates.certificate, certificates.key, first).context(server=True)
+    for pinned in names:
+        context.load_verify_locations(cadata=pinned)
+    left = budget or Budget()
+    deadline = time.monotonic() + min(timeout, left.remaining)
     found: dict[str, Channel] = {}
-    with listening(address, loopback_only=False) as server, Door(server, context, names) as door:
+    with (
+        listening(address, loopback_only=False) as server,
+        Door(server, context, names, told=left.progress) as door,
+    ):
         while len(found) < len(names):
             try:
                 name, sock = door.admit(deadline)
@@ -183,6 +205,7 @@ def gather(
                 missing = sorted(set(names.values()) - set(found))
                 for channel in found.values():
                     channel.stop("not all parties connected")
+                require_time(left, address)
                 raise PeerError(
                     f"{', '.join(f'`{name}`' for name in missing)} did not connect in time"
                     f"{door.others}",
@@ -192,27 +215,23 @@ def gather(
             if name in found:
                 sock.close()
             else:
-                found[name] = Channel(sock, timeout=timeout)
+                found[name] = Channel(sock, timeout=timeout, budget=left)
     return found
 
 
 def join(
-    address: Address, coordinator: str, certificates: Certificates, timeout: float = 60.0
+    address: Address,
+    coordinator: str,
+    certificates: Certificates,
+    timeout: float = 60.0,
+    budget: Budget | None = None,
 ) -> dict[str, Channel]:
     """Connect to the coordinator, trying until it listens or the time is over."""
     if coordinator not in certificates.others:
         raise ParameterError(f"there is no certificate for the coordinator `{coordinator}`")
     tls = TLS(certificates.certificate, certificates.key, certificates.others[coordinator])
-    return {coordinator: Channel(dial(address, tls, timeout), timeout=timeout)}
-
-
-def _der(path: Path) -> bytes:
-    try:
-        return ssl.PEM_cert_to_DER_cert(Path(path).read_text().strip())
-    except (OSError, ValueError):
-        raise ParameterError(
-            "this is not a certificate", where=str(path), remedy="Ask for the .crt file."
-        ) from None
+    sock = dial(address, tls, timeout, budget)
+    return {coordinator: Channel(sock, timeout=timeout, budget=budget)}
 
 
 # Sealed messages through the coordinator

@@ -42,6 +42,7 @@ _LARGEST_INBOX = 1 << 24
 ahead. From one who sends more nothing is read until its own turn has come."""
 _SLICE = 1 << 20
 _SLOWEST_RATE = 1 << 16  # bytes a second below which a peer counts as stalled
+_LONGEST_WAIT = 86_400
 
 
 @dataclass
@@ -69,6 +70,15 @@ def opens_session(first: bytes) -> bool:
         return False
     kind, _, tag = _HEADER.unpack(first[:FIRST_BYTES])
     return bool(kind == _DATA and tag == _tag(b"", "greeting", 0))
+
+
+def check_timeout(seconds: float) -> None:
+    """Refuse a time-out that is none, or longer than a day."""
+    if not 0 < seconds <= _LONGEST_WAIT:
+        raise ParameterError(
+            "a time-out is a number of seconds above zero, at most a day",
+            remedy="Write e.g. --timeout 60 (timeout=60 in Python).",
+        )
 
 
 def printable(text: str) -> str:
@@ -108,8 +118,7 @@ class Channel:
     def __init__(
         self, sock: socket.socket, *, timeout: float = 60.0, budget: Budget | None = None
     ) -> None:
-        if not timeout > 0:
-            raise ParameterError(f"a time-out of {timeout} s is not possible")
+        check_timeout(timeout)
         sock.setblocking(False)
         self.timeout = timeout
         self.encrypted = isinstance(sock, ssl.SSLSocket)
@@ -342,13 +351,13 @@ class Channel:
             why = "the time was over" if self._budget.stopped_by == "time" else "it was stopped"
             self.stop(why.replace("the time", "its time"))
             raise BudgetError(
-                f"{why} before the two sides had finished",
+                f"{why} before all sides had finished",
                 where=f"step `{step}`",
-                remedy="Start both sides again, with more time if it was over.",
+                remedy="Start all sides again, with more time if it was over.",
             )
         if self._closed:
             raise PeerError(
-                "the connection is closed", where=f"step `{step}`", remedy="Start both sides again."
+                "the connection is closed", where=f"step `{step}`", remedy="Start all sides again."
             )
 
 

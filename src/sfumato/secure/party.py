@@ -19,6 +19,7 @@ from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mea
 from sfumato.fields import checked
 from sfumato.files import read_text, require_file
 from sfumato.results import Result
+from sfumato.secure.channel import check_timeout
 from sfumato.secure.session import Session, SessionReport, connect, listen, together
 from sfumato.secure.tls import TLS, Address, parse_address
 
@@ -97,11 +98,7 @@ class Meeting:
             )
         for path in self.files:
             require_file(path, "a certificate or key")
-        if not 0 < self.timeout <= 86_400:
-            raise ParameterError(
-                "--timeout is a number of seconds, at most a day",
-                remedy="Write e.g. --timeout 60 (timeout=60 in Python).",
-            )
+        check_timeout(self.timeout)
         _ = self.address
         if tls := self._tls():
             tls.context(server=bool(self.listen))

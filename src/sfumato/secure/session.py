@@ -36,7 +36,7 @@ from typing import (
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PeerError
 from sfumato.results import Result
-from sfumato.secure.channel import Channel, printable
+from sfumato.secure.channel import Channel, check_timeout, printable
 from sfumato.secure.tls import TLS, Address, accept, dial
 
 if TYPE_CHECKING:
@@ -426,6 +426,7 @@ def _met(
     budget: Budget | None = None,
 ) -> Session:
     _role(role)
+    check_timeout(timeout)
     channel = Channel(meet(address, tls, timeout, budget), timeout=timeout, budget=budget)
     try:
         return Session(channel, role, program=program, parameters=parameters)

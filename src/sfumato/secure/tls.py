@@ -26,7 +26,7 @@ from typing import ClassVar
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, MissingExtraError, ParameterError, PeerError, SourceError
 from sfumato.fields import checked
-from sfumato.files import read_secret, write_secret
+from sfumato.files import read_bytes, read_secret, write_secret
 from sfumato.results import Result
 from sfumato.secure.channel import FIRST_BYTES, opens_session
 
@@ -37,6 +37,8 @@ _CALLERS = 128
 """How many callers are listened to at once; one more, and the oldest must go."""
 _LEAVING_SECONDS, _LEAVING_BYTES = 1.0, 1 << 16
 """A caller that was turned away is read from for so long, so that it still hears why."""
+_PLACE_SECONDS = 3.0
+"""How long one place of several that a name stands for may take to answer."""
 _ATTEMPTS = 4
 """How often a line that breaks during the greeting is tried: the door may have been crowded."""
 
@@ -74,7 +76,8 @@ class TLS:
             context.num_tickets = 0  # sessions are never resumed
         read_secret(self.key, "the key")  # refuses one that others can read
         try:
-            context.load_cert_chain(self.certificate, self.key)
+            # with a password, even an empty one, nobody is asked for that of an encrypted key
+            context.load_cert_chain(self.certificate, self.key, password="")
         except (ssl.SSLError, OSError) as error:
             raise SourceError(
                 "this certificate and key do not belong together or cannot be read",
@@ -82,7 +85,7 @@ class TLS:
                 remedy="Make a new pair.",
             ) from error
         context.load_verify_locations(cadata=self.pinned())
-        if Path(self.peer_certificate).read_text().strip() in Path(self.certificate).read_text():
+        if self.pinned() == read_certificate(self.certificate):
             raise SourceError(
                 "this is this side's own certificate",
                 where=str(self.peer_certificate),
@@ -92,19 +95,7 @@ class TLS:
 
     def pinned(self) -> bytes:
         """The one certificate the peer may show."""
-        try:
-            text = Path(self.peer_certificate).read_text().strip()
-            if text.count("-----BEGIN") != 1:
-                raise ValueError("none or several")
-            pinned = ssl.PEM_cert_to_DER_cert(text)
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pinned)
-        except (ssl.SSLError, OSError, ValueError) as error:
-            raise SourceError(
-                "this is not a single certificate",
-                where=str(self.peer_certificate),
-                remedy="Ask the other party for its .crt file.",
-            ) from error
-        return pinned
+        return read_certificate(self.peer_certificate)
 
     def check(self, sock: ssl.SSLSocket) -> None:
         """Refuse a peer that shows any certificate but the pinned one."""
@@ -114,6 +105,23 @@ class TLS:
                 "the other party shows a different certificate from the one it handed over",
                 remedy="Exchange the .crt files again in a way you trust.",
             )
+
+
+def read_certificate(path: str | Path) -> bytes:
+    """The one certificate (DER) in a file."""
+    text = read_bytes(path, "a certificate").decode("ascii", "replace").strip()
+    try:
+        if text.count("-----BEGIN") != 1:
+            raise ValueError("none or several")
+        found = ssl.PEM_cert_to_DER_cert(text)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
+    except (ssl.SSLError, ValueError) as error:
+        raise SourceError(
+            "this is not a single certificate",
+            where=str(path),
+            remedy="Ask the other party for its .crt file.",
+        ) from error
+    return found
 
 
 def accept(
@@ -137,7 +145,7 @@ def accept(
         try:
             return door.admit(deadline)[1]
         except TimeoutError:
-            _require_time(left, address)
+            require_time(left, address)
             raise PeerError(
                 f"the other party did not connect within {timeout:g} s{door.others}",
                 where=address_text(address),
@@ -145,13 +153,13 @@ def accept(
             ) from None
 
 
-def _require_time(budget: Budget, address: Address, within: float = 0.0) -> None:
+def require_time(budget: Budget, address: Address, within: float = 0.0) -> None:
     """Say so if the time of the whole work is over, not only that of waiting."""
     if budget.remaining <= within:
         raise BudgetError(
-            "the time was over before the two sides had met",
+            "the time was over before all sides had met",
             where=address_text(address),
-            remedy="Allow more time, on both sides.",
+            remedy="Allow more time, on all sides.",
         )
 
 
@@ -375,13 +383,16 @@ def dial(
         family, where = places[attempt % len(places)]
         attempt += 1
         sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.settimeout(max(0.01, deadline - time.monotonic()))
+        patience = deadline - time.monotonic()
+        if len(places) > 1:  # one may swallow what is sent to it: the next could answer
+            patience = min(patience, _PLACE_SECONDS)
+        sock.settimeout(max(0.01, patience))
         try:
             sock.connect(where)
         except OSError as error:
             sock.close()
             if time.monotonic() + 0.05 >= deadline:
-                _require_time(left, address, within=0.1)
+                require_time(left, address, within=0.1)
                 raise PeerError(
                     f"nobody answers ({error.strerror or 'timed out'})",
                     where=address_text(address),
@@ -476,7 +487,7 @@ def _resolve(address: Address, *, need_loopback: bool) -> list[tuple[int, tuple[
         raise ParameterError(f"{port} is not a port", remedy="Use 1 to 65535.")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise ParameterError(
             "this host name cannot be found", where=host, remedy="Check the spelling."
         ) from error
@@ -498,8 +509,8 @@ def parse_address(text: str, option: str) -> Address:
     >>> parse_address("127.0.0.1:9000", "--listen")
     ('127.0.0.1', 9000)
     """
-    host, sign, port = text.rpartition(":")
-    if not sign or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    host, _, port = text.rpartition(":")
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 1 << 16:
         raise ParameterError(
             f"{option} needs host:port, with a port from 1 to 65535",
             remedy=f"Write e.g. {option} 10.0.0.7:9000",
@@ -508,8 +519,15 @@ def parse_address(text: str, option: str) -> Address:
 
 
 def address_text(address: Address) -> str:
-    """An address as people write it."""
-    return f"{address[0]}:{address[1]}"
+    """An address as people write it.
+
+    Examples
+    --------
+    >>> address_text(("127.0.0.1", 9000)), address_text(("::1", 9000))
+    ('127.0.0.1:9000', '[::1]:9000')
+    """
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True)
