@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -40,6 +41,44 @@ def test_a_tree_of_two_tables():
     assert alice.to_dict()["tree"]["column"] == "smokes"
     assert alice.session.bytes_sent == bob.session.bytes_received
     assert ("both", "the tree") in alice.session.learned
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (pa.nulls(2), ("(missing)",)),
+        (pa.array([0.0, -0.0, 1.0]), ("0", "1")),
+        (pa.array([Decimal("1.00"), Decimal("-0.00"), Decimal("2.50")]), ("0", "1", "2.5")),
+        (pa.array([10**30 + 1, 10**30], pa.decimal128(38, 2)), (str(10**30), str(10**30 + 1))),
+        (pa.array([float("inf"), 1e16, None]), ("10000000000000000", "(missing)", "inf")),
+    ],
+    ids=["nothing", "two zeros", "decimals", "long decimals", "floats"],
+)
+def test_a_category_is_told_once_and_alike_whatever_its_type(cells, told):
+    assert secure.told_categories(pa.table({"a": cells})).columns["a"] == told
+
+
+def test_an_empty_column_of_the_others_cells_brings_no_category():
+    ills, empty = ["y", "n", "n", "y"], pa.nulls(4)
+    smokes = ["yes", "no", "no", "yes"]
+    alice, bob = both(
+        lambda peer: secure.id3(
+            pa.table({"smokes": smokes, "ill": empty}),
+            target="ill", peer=peer, split="cells", share_categories=True,
+        ),
+        lambda peer: secure.id3(
+            pa.table({"smokes": empty, "ill": ills}),
+            target="ill", peer=peer, split="cells", share_categories=True,
+        ),
+    )  # fmt: skip
+    assert alice.found == bob.found
+    assert alice.to_dict()["tree"]["branches"] == {"no": {"label": "n"}, "yes": {"label": "y"}}
+
+
+def test_times_that_no_calendar_has_are_refused():
+    cells = pa.array([0, 2**62], pa.timestamp("s"))
+    with pytest.raises(ColumnError, match="`seen` holds times that no calendar has"):
+        secure.told_categories(pa.table({"seen": cells}))
 
 
 def test_a_net_of_files_by_a_schema(tmp_path):

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -581,9 +582,22 @@ class LocalTable:
             self._encode(name, read.column(name))
 
     def _encode(self, name: str, cells: Any) -> None:
+        import numpy as np
+
         encoded = cells.combine_chunks().dictionary_encode()
-        values = [_text(value) for value in encoded.dictionary.to_pylist()]
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype("int64")
+        try:
+            held = encoded.dictionary.to_pylist()
+        except (OverflowError, ValueError):
+            raise ColumnError(
+                f"column `{name}` holds times that no calendar has",
+                remedy="Leave it out (-x), or correct them.",
+            ) from None
+        # two values may have one text, as 0.0 and -0.0 do; that of a column without any is None
+        texts = [None if value is None else _text(value) for value in held]
+        values = list(dict.fromkeys(text for text in texts if text is not None))
+        place = {text: at for at, text in enumerate(values)}
+        places = np.array([*(-1 if text is None else place[text] for text in texts), -1], np.int64)
+        codes = places[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
         if self.split == "rows" and (codes < 0).any():
             if MISSING in values:
                 raise ColumnError(
@@ -694,6 +708,9 @@ def _text(value: Any) -> str:
     """A value as both sides write it: whole numbers alike, whatever their type."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Decimal):
+        whole = value.to_integral_value()
+        return str(int(whole)) if value == whole else f"{value:f}".rstrip("0")
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
