@@ -65,7 +65,7 @@ def make_pair(folder: str | os.PathLike[str], name: str) -> KeyPair:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,59}", name):
         raise ParameterError(
             "the name of a key has 1 to 60 letters, digits, dots, dashes and underscores, and "
-            "begins with none of the dots and dashes",
+            "does not begin with a dot or dash",
             remedy="Write e.g. ada.",
         )
     with _cryptography():

@@ -75,7 +75,7 @@ def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, 
                  "Written and verified", "release.parquet.certificate.json"):  # fmt: skip
         assert told in words, told
     order, together, alone = (line for line in done.out.splitlines() if line.startswith("!"))
-    assert "rows that stand together in the table are more alike" in order
+    assert "neighbouring rows of the table are more alike" in order
     assert "(--sort)" in words
     assert "not promised: 1,500 of 1,500 rows" in together
     assert "not promised: `cost` has a value of its own in most rows" in alone

@@ -78,7 +78,7 @@ def test_rows_are_sorted_where_that_is_asked(
     release = sf.anonymize(source, output=destination, force=True, **asked)
     assert release.certificate is not None
     assert release.certificate.body["output"]["sorted"] == "by cells"
-    assert not [one for one in release.warnings if "the place of a row" in one]
+    assert not [one for one in release.warnings if "the position of a row" in one]
     rows = [tuple(row.values()) for row in released_rows(source, destination)]
     assert rows == sorted(rows)
     assert sorted(cost for _, _, cost in rows) == table["cost"].to_pylist()

@@ -80,7 +80,7 @@ def test_columns_worth_hiding_are_named_among_those_that_stay() -> None:
     assert several.say is not None
     named = replace(several, worth_hiding=True).say
     stay = "3 of the columns that stay as they are"
-    assert f"{stay} beside the quasi-identifiers" in several.say
+    assert f"{stay} besides the quasi-identifiers" in several.say
     assert named == several.say.replace(stay, f"{stay} (those worth hiding among them)")
     assert "worth_hiding" not in found.to_dict()
 
@@ -91,7 +91,7 @@ def test_it_is_said_at_release_by_verify_and_in_the_report(tmp_path: Path) -> No
         people(), qi=["age"], k=5, l=2, sensitive=["wage", "ill"], identifiers=["id"], output=out
     )
     told = [warning for warning in release.warnings if warning.startswith(NOT_PROMISED)]
-    assert "`job` and `town` beside the quasi-identifiers" in told[0]
+    assert "`job` and `town` besides the quasi-identifiers" in told[0]
     assert "`wage` has" in told[1]
     assert "l takes any two of them for different" in told[1]
     assert "hold one `ill`" in told[2]

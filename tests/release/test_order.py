@@ -27,7 +27,7 @@ from sfumato.utility.comparison import boundary_violations, measured_by_cells
 
 ENGINES = ("memory", "duckdb")
 QI = ("age", "sex", "race")
-SAID = "rows that stand together in the table are more alike than others in "
+SAID = "neighbouring rows of the table are more alike than others in "
 
 
 def told(release: Any) -> list[str]:

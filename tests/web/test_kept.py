@@ -22,7 +22,7 @@ from sfumato.web.sources import Reading
 from sfumato.wording import percent
 from workbench import running
 
-KNOWS = "alone for whoever knows <code>ill</code> beside the quasi-identifiers"
+KNOWS = "alone for whoever knows <code>ill</code> besides the quasi-identifiers"
 ROLES = {"patient_id": "identifier", "age": "quasi-identifier", "town": "quasi-identifier",
          "ill": "sensitive"}  # fmt: skip
 

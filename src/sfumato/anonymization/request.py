@@ -725,7 +725,7 @@ class Request:
                     raise ColumnError(
                         f"column `{name}` is {seen[name]} and {part} at the same time",
                         where=source.name,
-                        remedy="Give it one part.",
+                        remedy="Leave it in one of the two.",
                     )
                 seen[name] = part
         if self.population is not None:
@@ -748,7 +748,7 @@ class Request:
         self._check_dates()
         if (self.replaced or self.shift_dates) and self.key is None:
             raise ParameterError(
-                "pseudonyms and moved dates need a secret key",
+                "pseudonyms and shifted dates need a secret key",
                 remedy=f"Name its file, e.g. {spell('key_file', 'secret.key')} "
                 "(openssl rand -hex 32, or sfumato keygen).",
             )
@@ -789,8 +789,8 @@ class Request:
         if not self.linkable:
             if self.m is not None:
                 raise ParameterError(
-                    "how many rows may be known only matters where histories can be linked",
-                    remedy=f"Ask for it ({spell('linkable', True)}), or leave m out.",
+                    "m only applies to linkable releases",
+                    remedy=f"Ask for one ({spell('linkable', True)}), or leave m out.",
                 )
             if "repeats" in self.values:
                 raise ParameterError(

@@ -399,7 +399,7 @@ def safe_harbor(
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
     sort
-        Sort rows by the cells of the release, so that their place tells nothing else.
+        Sort rows by the cells of the release, so that their order gives nothing away.
 
     Returns
     -------

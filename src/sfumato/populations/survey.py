@@ -452,7 +452,7 @@ def population(
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
     sort
-        Sort rows by the cells of the release, so that their place tells nothing else.
+        Sort rows by the cells of the release, so that their order gives nothing away.
 
     Examples
     --------

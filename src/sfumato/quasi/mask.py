@@ -467,12 +467,12 @@ def mask(
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
     sort
-        Sort rows by the cells of the release, so that their place tells nothing else.
+        Sort rows by the cells of the release, so that their order gives nothing away.
     person
         Which rows belong to one person: pairs of different persons are counted (separation
         only), and the column is left out.
     rows_are_people
-        Publish columns though they seem to name persons.
+        Publish columns although they seem to name persons.
 
     Examples
     --------

@@ -442,7 +442,7 @@ def _check_parts(
                 raise ColumnError(
                     f"column `{name}.{column}` is a quasi-identifier and {part} at the same time",
                     where=shown(made.name),
-                    remedy="Give it one part.",
+                    remedy="Leave it in one of the two.",
                 )
     for name, columns in dropped.items():
         both = set(columns) & set(linked[name])
@@ -450,7 +450,7 @@ def _check_parts(
             raise ColumnError(
                 f"column `{name}.{min(both)}` is left out and a pseudonym at the same time",
                 where=shown(made.name),
-                remedy="Give it one part.",
+                remedy="Leave it in one of the two.",
             )
 
 

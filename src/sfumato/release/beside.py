@@ -106,7 +106,7 @@ class Beside(Result):
         if not self.alone_by_all:
             return None
         listed = phrase([f"`{name}`" for name in self.qi], _NAMED)
-        qi = f" beside {listed if self.several else 'the quasi-identifiers'}" if self.qi else ""
+        qi = f" besides {listed if self.several else 'the quasi-identifiers'}" if self.qi else ""
         every = f"{len(self.all_columns)} of the columns that stay as they are"
         every += " (those worth hiding among them)" * self.worth_hiding
         if not any(self.alone):

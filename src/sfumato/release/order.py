@@ -48,16 +48,16 @@ def told_by_order(
     if mapping.sorted or not hidden:
         return ()
     if isinstance(mapping, Parted) and not source.engine.capabilities.ordered:
-        keeps = "rows are written part by part, and those of a part as they are read"
+        keeps = "rows are written part by part, in the order in which they are read"
     elif names := in_order(source, hidden, budget):
         listed = phrase([f"`{name}`" for name in names])
-        keeps = "rows that stand together in the table are more alike than others in "
-        keeps += f"{listed}, and the release keeps their order"
+        keeps = f"neighbouring rows of the table are more alike than others in {listed}, "
+        keeps += "and the release keeps their order"
     else:
         return ()
     return (
-        f"{keeps}: the place of a row may tell what its cells do not; sort rows by what the "
-        f"release shows ({spell('sort', True)})",
+        f"{keeps}: the position of a row may give away what its cells do not; sort the release "
+        f"by its cells ({spell('sort', True)})",
     )
 
 

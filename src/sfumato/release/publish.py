@@ -333,7 +333,7 @@ def publish(
         A file (or folder, or ``schema.table``, as the engine writes); it is only rehearsed where
         None.
     sort
-        Sort rows by their cells, so that their place tells nothing else.
+        Sort rows by their cells, so that their order gives nothing away.
     format
         ``csv``, ``tsv``, ``parquet`` or ``arrow``; by the name of the destination where None.
     force

@@ -301,7 +301,7 @@ def promised(
         raise ColumnError(
             f"column `{min(both)}` is a quasi-identifier and sensitive at the same time",
             where=opened.name,
-            remedy="Give it one part.",
+            remedy="Leave it in one of the two.",
         )
     promises: list[Promise] = []
     if told or k is None:

@@ -379,7 +379,7 @@ def _certified(released: Table, told: Mapping[str, Any]) -> list[str]:
         return list(without_marks(dict.fromkeys(name for names in told["qi"] for name in names)))
     except (KeyError, TypeError):
         raise ParameterError(
-            "which columns to compare is not said, and no certificate lies beside the release",
+            "it is unclear which columns to compare: there is no certificate beside the release",
             where=released.name,
             remedy=f"Name them, e.g. {spell('qi', ['age', 'sex'])}.",
         ) from None
