@@ -298,8 +298,8 @@ def noted(release: Release) -> list[Text]:
     said = warned(release.warnings)
     if release.mapping is None or not release.mapping.sorted:
         return said
-    tells = "more" if release.asked.get("sort") else "whose they are"
-    return [Text(f"Rows are sorted by their cells: their own order could tell {tells}."), *said]
+    why = "give more away" if release.asked.get("sort") else "show whose they are"
+    return [Text(f"Rows are sorted by their cells: the original order could {why}."), *said]
 
 
 class _Visible:

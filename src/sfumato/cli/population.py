@@ -346,7 +346,7 @@ def attack(
         return
     if on is None or m is not None:
         raise ParameterError(
-            "it is not said by which columns the tables are joined"
+            "no columns to join the tables by were named"
             if on is None
             else "how many rows are known only matters of a dataset",
             remedy="Name columns that both have, e.g. --on age,sex,zip."

@@ -217,7 +217,7 @@ def _refuse_strange(asked: Request) -> None:
         )
     if asked.k is None:
         raise ParameterError(
-            "it is not said how many persons must look alike", remedy=f"Give {spell('k', 5)}."
+            "k is missing: how many persons must look alike", remedy=f"Give {spell('k', 5)}."
         )
     if not asked.shift_dates and "shift_days" in asked.values:
         raise ParameterError(
