@@ -542,7 +542,9 @@ def _described(
         at = f"{where} [tables.{name}]"
         if not isinstance(mine, Mapping) or "source" not in mine:
             raise SourceError(
-                "the table has no source", where=at, remedy='Write source = "file.csv".'
+                "the description does not say where the table is",
+                where=at,
+                remedy='Write source = "file.csv".',
             )
         _only(mine, _SETTINGS, at)
         publish = mine.get("publish")
