@@ -202,7 +202,10 @@ def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, line, words):
         ("hierarchy make people.csv -c age -o people.csv", "Name a folder, e.g. -o hierarchies."),
         ("hierarchy make age.csv -c age -o . --force", "this is the table being read"),
         ("report people.csv -o report.pdf", "a report is an HTML file. Give it a name"),
-        ("report people.csv -o out.html --released people.csv", "no certificate lies beside it"),
+        (
+            "report people.csv -o out.html --released people.csv",
+            "there is no certificate beside it",
+        ),
     ],
 )
 def test_what_has_no_effect_or_does_harm_is_refused(tmp_path, monkeypatch, line, words):

@@ -527,7 +527,7 @@ def test_the_program_takes_datasets(house: Path, key: Path, tmp_path: Path) -> N
     parsed = ("--parse", "patients.born=date")
     for verb in (("scan",), ("anonymize", *asked), ("report", "-o", page, "--force")):
         refused = sfumato(verb[0], house, *verb[1:], *parsed)
-        assert (refused.code, "parsed is said of one table" in refused.err) == (2, True)
+        assert (refused.code, "is about one table" in refused.err) == (2, True)
     assert sfumato("anonymize", house, *asked, "-o", released).code == 2
     assert sfumato("anonymize", house, *asked, "--dry-run").code == 0
     for more in (("--save-recoding", page), ("--write-config", page, "--dry-run")):

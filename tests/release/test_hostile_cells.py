@@ -207,7 +207,7 @@ def test_files_that_would_take_all_memory_are_refused_before(tmp_path: Path, kin
         [sys.executable, "-c", program, place], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2, done.stderr
-    assert "of memory" in done.stderr or "more memory than there is" in done.stderr
+    assert "of memory" in done.stderr or "more memory than is available" in done.stderr
     assert "Export it as Parquet or CSV" in done.stderr
 
 

@@ -153,7 +153,7 @@ def test_no_certificate_is_endless(tmp_path, monkeypatch):
     output = tmp_path / "out.csv"
     publish(plan(people()), output)
     monkeypatch.setattr("sfumato.release.certificate._LONGEST", 100)
-    with pytest.raises(SourceError, match="which no certificate is"):
+    with pytest.raises(SourceError, match="so it is no certificate"):
         sf.verify(str(output))
 
 

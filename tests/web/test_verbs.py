@@ -256,7 +256,7 @@ def test_only_what_can_be_meant_is_offered(bench: Running, opened: Project) -> N
 def test_what_is_kept_is_not_left_out_too(bench: Running, opened: Project) -> None:
     both = {"keep": ["town", "illness"], "drop": ["town"]}
     told = bench.follow(bench.post(f"/p/{opened.number}/ask/safe-harbor", **both)).text
-    assert "column <code>town</code> is to be kept and to be dropped" in told.lower()
+    assert "column <code>town</code> is both kept and dropped" in told.lower()
     assert not opened.answers
 
 

@@ -46,7 +46,7 @@ def opened(run: Run, source: str | None, person: str | None = None) -> Dataset:
 
     if run.reading.get("parse"):
         raise ParameterError(
-            "what is parsed is said of one table, and this is a dataset of several",
+            "--parse is about one table, and this is a dataset of several",
             where=source,
             remedy="Leave out --parse, and write the dates and numbers of the tables plainly.",
         )

@@ -187,7 +187,7 @@ def anonymize(run: Run, requested: Requested, writing: Writing, repeating: Repea
         kept = Request() if repeating.config is None else Request.read(repeating.config)
         if kept.parse:
             raise ParameterError(
-                "what is parsed is said of one table, and this is a dataset of several",
+                "[parse] is about one table, and this is a dataset of several",
                 where=str(repeating.config),
                 remedy="Leave out [parse], and write the dates and numbers of the tables plainly.",
             )
@@ -497,7 +497,7 @@ def _kept_groups(like: Mapping[str, Any], together: Sequence[Finding]) -> dict[s
     checked = "; ".join(finding.say for finding in together)
     return {
         f"like {like['release']}": kept,
-        "both together": checked or "not checked: a recoding holds no rows; use --like",
+        "both together": checked or "not checked: a recoding has no rows; use --like",
     }
 
 

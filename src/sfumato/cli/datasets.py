@@ -193,6 +193,6 @@ def _reproduction(done: Reproduction) -> RenderableType:
     told = f"{len(done.cells)} cells: {counted}; {done.cpu_seconds:,.1f} s CPU."
     parts: list[RenderableType] = [Text(done.title, style="bold"), table, Text(), Text(told)]
     if done.page is not None:
-        told = "Its page says the same, but for what varies from run to run"
+        told = "Its page says the same, except for what varies from run to run"
         parts.append(Text(f"{told if done.kept else 'Written'}: {done.page}"))
     return Group(*parts)

@@ -245,7 +245,7 @@ def _verdict_of_keys(found: MinimalKeys) -> str:
         why = f"stopped by {found.stopped_by}" if found.stopped_by else "by the size cap"
         return f"There may be more: the search was not finished ({why})."
     if found.delta is not None:
-        return f"These are all, but for a probability of {found.delta:g} (pruned by samples)."
+        return f"These are all, except with probability {found.delta:g} (pruned by samples)."
     other = " or one it stands for" if found.represents > len(found.keys) else ""
     return f"These are all: any set that identifies people contains one of them{other}."
 

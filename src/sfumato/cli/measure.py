@@ -255,7 +255,7 @@ def utility(
         str | None,
         option(
             "--target COLUMN",
-            "What is to be predicted: how many rows differ from the majority of their class, "
+            "The column to predict: how many rows differ from the majority of their class, "
             "and how well it can be learned before and after.",
         ),
     ] = None,

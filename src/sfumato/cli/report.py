@@ -199,7 +199,7 @@ def _require_certified(released: str) -> None:
         require_file(released, "the release")
     if not certificate_path(released).is_file():
         raise SourceError(
-            "no certificate lies beside it, so what it was to promise is not known",
+            "there is no certificate beside it, so its promises are unknown",
             where=released,
             remedy="Give a release that Sfumato wrote, e.g. `sfumato anonymize … -o`.",
         )

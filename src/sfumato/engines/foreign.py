@@ -213,7 +213,7 @@ def _in_our_words(title: str, name: str) -> Iterator[None]:
         raise MissingExtraError("formats", f"reading {title}") from None
     except MemoryError:
         raise SourceError(
-            "its rows need more memory than there is", where=name, remedy=_IN_PARTS
+            "its rows need more memory than is available", where=name, remedy=_IN_PARTS
         ) from None
     except Exception as error:
         raise SourceError(
@@ -282,7 +282,9 @@ def _that_fit(rows: Iterable[Row]) -> Iterator[Row]:
             cells: Iterable[Any] = row.values() if isinstance(row, dict) else row
             held += _LETTER * sum(len(c) for c in cells if isinstance(c, (str, bytes)))
         if held > room:
-            raise SourceError(f"its rows need more memory than there is: {said}", remedy=_IN_PARTS)
+            raise SourceError(
+                f"its rows need more memory than is available: {said}", remedy=_IN_PARTS
+            )
         yield row
 
 

@@ -434,7 +434,7 @@ def safe_harbor(
     kept, dropped = opened.require(keep), opened.require(drop)
     if both := [name for name in kept if name in dropped]:
         raise ParameterError(
-            f"column `{both[0]}` is to be kept and to be dropped",
+            f"column `{both[0]}` is both kept and dropped",
             remedy=f"Say either {spell('keep', both[:1])} or {spell('drop', both[:1])}.",
         )
     plan = plan_safe_harbor(

@@ -90,7 +90,7 @@ class SensitiveColumn:
         found = -1 if wanted is None else pc.index(self.values, wanted).as_py()
         if found < 0:
             raise ParameterError(
-                "the value whose share is to be limited does not occur",
+                "the value whose share to limit does not occur",
                 where=f"column `{column}`",
                 remedy="Write it as it stands in the table.",
             )

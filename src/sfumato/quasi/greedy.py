@@ -60,7 +60,7 @@ def whole_weights(weights: Sequence[float], where: str) -> tuple[list[float], fl
         raise ParameterError(
             "these weights lie too far apart, or have too many digits, for a proof",
             where=where,
-            remedy=f"Give such that are {MOST_WHOLE:,} together at most, as whole numbers in the "
+            remedy=f"Give weights that add up to at most {MOST_WHOLE:,}, as whole numbers in the "
             f"same proportions, or leave out {spell('proven', True)}.",
         )
     return [float(one) for one in whole], float(Fraction(common, shared))

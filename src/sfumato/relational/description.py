@@ -469,7 +469,7 @@ def _file(place: Path, opening: Opener) -> Dataset:
     where = str(place)
     if place.is_file() and place.stat().st_size > _LONGEST:
         raise SourceError(
-            f"this file is larger than {_LONGEST >> 20} MB, which no description is",
+            f"this file is larger than {_LONGEST >> 20} MB, so it is no description",
             where=where,
             remedy="Name the dataset.toml.",
         )

@@ -211,7 +211,7 @@ class Certificate:
             raise SourceError(
                 "this is not a certificate of Sfumato",
                 where=where,
-                remedy="Name the .certificate.json that lies beside the release.",
+                remedy="Name the .certificate.json beside the release.",
             )
         if body["certificate"] != FORMAT:
             raise SourceError(
@@ -242,9 +242,9 @@ def _read(path: Path) -> bytes:
             content = file.read(_LONGEST + 1)
         if len(content) > _LONGEST:
             raise SourceError(
-                f"this file is larger than {_LONGEST >> 20} MB, which no certificate is",
+                f"this file is larger than {_LONGEST >> 20} MB, so it is no certificate",
                 where=where,
-                remedy="Name the .certificate.json that lies beside the release.",
+                remedy="Name the .certificate.json beside the release.",
             )
         return content
     except FileNotFoundError as error:

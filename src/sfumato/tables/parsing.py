@@ -347,7 +347,7 @@ class ParsedSource(BaseSource):
             raise ColumnError(
                 f"column `{name}` holds a {held} in each cell, not text",
                 where=self.name,
-                remedy="Leave out what it is to be turned into.",
+                remedy="Do not parse it.",
             )
 
     def _reader(self, name: str, kind: str, cells: Counter[str]) -> Callable[[str], Any]:

@@ -324,7 +324,7 @@ def _changed(
         return outline.mark_height(_number(act))
     if act == "unmark":
         return outline.unmarked()
-    raise ParameterError("there is nothing like this to be done", remedy="Load the page again.")
+    raise ParameterError("this page has no such action", remedy="Load the page again.")
 
 
 def _number(act: str) -> int:
