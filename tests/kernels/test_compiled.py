@@ -627,6 +627,9 @@ def test_a_folder_that_others_may_write_is_not_trusted(tmp_path, monkeypatch):
 def test_without_any_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file" / "below"))
     assert compiling._own_folder() is None
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)  # nothing can be written
+    assert compiling._own_folder() is None
 
 
 @pytest.fixture

@@ -800,8 +800,8 @@ def _own_folder() -> str | None:
     What lies in it is run, so nobody else may be able to write there.
     """
     user = getattr(os, "getuid", lambda: "user")()
-    folder = Path(tempfile.gettempdir(), f"sfumato-compiled-{user}")
     try:
+        folder = Path(tempfile.gettempdir(), f"sfumato-compiled-{user}")
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
         others = found.st_mode & 0o077 or not stat.S_ISDIR(found.st_mode)
