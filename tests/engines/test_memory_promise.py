@@ -1090,6 +1090,26 @@ def test_rare_texts_that_are_long_count_by_their_values(monkeypatch: pytest.Monk
             )  # fmt: skip
 
 
+def test_values_are_counted_and_measured_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = pa.array([None, "", *["é" * 90] * 48, *(f"{at:04}" * 300 for at in range(50))])
+    rows, asked = pa.table({"name": texts}), []
+    figures = SQLEngine._figures
+
+    def told(self: Any, statement: Any, *how: Any) -> Any:
+        asked.append(statement)
+        return figures(self, statement, *how)
+
+    monkeypatch.setattr(SQLEngine, "_figures", told)
+    found = []
+    for counted in (True, False):
+        with sf.table(rows, engine="duckdb") as opened:
+            if counted:
+                assert opened.class_sizes(["name"]).classes == 53
+            found.append(opened.engine.value_bytes(["name"]))  # type: ignore[attr-defined]
+    assert found[0] == found[1]
+    assert len(asked) == 2 + 2  # each time how long cells are, and one look at values
+
+
 def test_texts_that_every_row_would_list_are_refused_before_rows_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -127,6 +127,7 @@ class SQLEngine:
         self.lengths_asked = 0
         self._lengths: dict[str, float] = {}
         self._longest: dict[str, int] = {}
+        self._letters: dict[str, float] = {}
         self._long_values: dict[str, float] = {}
         self._values: dict[str, Codes] = {}
         self._widths: dict[str, float] = {}
@@ -255,6 +256,9 @@ class SQLEngine:
             if self._longest[name] * TEXT_COPIES <= CELL_BYTES:  # whatever its values, they fit
                 self._long_values[name] = self._longest[name]
                 continue
+            if name in self._letters:  # its values were counted before
+                self._long_values[name] = max(self._letters[name], found[name])
+                continue
             asked = sql.select(
                 "SELECT CAST(SUM(LETTERS) AS BIGINT) AS letters, COUNT(*) AS number FROM KEYS AS d",
                 LETTERS=rows.dialect.length(sql.field("c0"), rows.kind(name)),
@@ -290,15 +294,18 @@ class SQLEngine:
             return self._sizes[about]
         if len(columns) == 1 and columns[0] in self._values:
             return ClassSizes.of_counts(self._values[columns[0]].row_counts)
-        rows = self.connection.rows()
+        rows, kinds = self.connection.rows(), {one.name: one.kind for one in self.schema()}
+        lettered = len(columns) == 1 and kinds[columns[0]] in ("text", "binary")
         attempts = _PARTS if rows.dialect.class_hash(rows.keys(columns)) is not None else (1,)
         for parts in attempts:
             histogram: Counter[int] = Counter()
+            letters = 0
             try:
                 for part in range(parts):
-                    statement = sql.class_sizes(rows, columns, part, parts)
-                    for size, classes in self._figures(statement, budget, "counting classes"):
+                    statement = sql.class_sizes(rows, columns, part, parts, letters=lettered)
+                    for size, classes, *own in self._figures(statement, budget, "counting classes"):
                         histogram[size] += classes
+                        letters += sum(filter(None, own))
                 break
             except EngineMemoryError:
                 if parts == attempts[-1]:
@@ -311,6 +318,8 @@ class SQLEngine:
                         histogram = Counter(ClassSizes(*own).to_dict())
                         break
         found = ClassSizes.of(histogram)
+        if lettered:
+            self._letters[columns[0]] = letters / max(found.classes, 1)
         if self.capabilities.stable:
             self._sizes[about] = found
         return found

@@ -361,12 +361,19 @@ def beside(
 
 
 def class_sizes(
-    rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1, *, hashed: bool = False
+    rows: Rows,
+    names: Sequence[str],
+    part: int = 0,
+    parts: int = 1,
+    *,
+    hashed: bool = False,
+    letters: bool = False,
 ) -> exp.Select:
     """Histogram of class sizes: a group-by over a group-by.
 
     With several `parts`, of the classes whose hash leaves the remainder `part`. With `hashed`, of
-    what has a hash in common, where there are hashes: hardly ever that are classes together.
+    what has a hash in common, where there are hashes: hardly ever that are classes together. With
+    `letters`, how long the values are together of the only column.
     """
     sized = select("SELECT COUNT(*) AS size FROM ORIGIN", rows)
     key = rows.dialect.key_hash(rows.keys(names)) if hashed and len(names) > 1 else None
@@ -378,10 +385,16 @@ def class_sizes(
         )
     if parts > 1:
         sized = sized.where(bucket(rows, names, parts).eq(part))
-    return select(
-        "SELECT size, COUNT(*) AS classes FROM SIZED AS sized GROUP BY size",
-        SIZED=by_class(sized, rows, names),
-    )
+    sized = by_class(sized, rows, names)
+    if letters:
+        (name,) = names
+        return select(
+            "SELECT size, COUNT(*) AS classes, CAST(SUM(LETTERS) AS BIGINT) AS letters "
+            "FROM SIZED AS sized GROUP BY size",
+            SIZED=sized.select(named(rows.key(name), "c0")),
+            LETTERS=rows.dialect.length(field("c0"), rows.kind(name)),
+        )
+    return select("SELECT size, COUNT(*) AS classes FROM SIZED AS sized GROUP BY size", SIZED=sized)
 
 
 def by_class(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select:
