@@ -131,6 +131,14 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     path.write_text(agreed().to_toml().replace("max = 100.0", "max = 1e308"))
     with pytest.raises(InputError, match=r"study\.toml, column `.*more than 100,000 values"):
         read_agreement(path)
-    path.write_text("format = " + "[" * 100_000)
-    with pytest.raises(InputError, match="TOML"):
+    path.write_text(agreed().to_toml().replace("max = 100.0", f"max = {10**400}"))
+    with pytest.raises(InputError, match="malformed"):
         read_agreement(path)
+    for junk in ("[" * 100_000, "1" * 5_000):
+        path.write_text(f"format = {junk}")
+        with pytest.raises(InputError, match="TOML"):
+            read_agreement(path)
+    for name in ("5", '["days"]'):
+        path.write_text(agreed().to_toml().replace('time = "days"', f"time = {name}"))
+        with pytest.raises(InputError, match=r"\[outcome\]: `time` is not text"):
+            read_agreement(path)

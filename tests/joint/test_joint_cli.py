@@ -277,7 +277,8 @@ def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
     assert final.projection.seed in whole["scores"]
     first = next(iter(whole["scores"]))
     forged = tmp_path / "forged.json"
-    for bad in ({"rows": -5}, {"rows": 10**400}, {"scores": {**whole["scores"], first: 1e300}}):
+    strange = {**whole["scores"], first: 1e300}
+    for bad in ({"rows": -5}, {"rows": 10**400}, {"scores": strange}, {"scores": {}}):
         forged.write_text(json.dumps({**whole, **bad}))
         with pytest.raises(InputError, match=r"no rows give|does not hold scores"):
             read_seed_scores(forged, whole["agreement"])

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from joint_studies import study
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, SourceError
 from sfumato.joint import (
     Agreement,
     Share,
@@ -31,7 +31,7 @@ from sfumato.joint import (
 
 JUNK: list[Any] = [
     None, True, -1, 0, 1.5, 1e308, float("nan"), float("inf"), "", "x", "1", [], [1], {},
-    {"a": 1}, 10**30, "\u202e",
+    {"a": 1}, 10**30, 10**400, "\u202e",
 ]  # fmt: skip
 
 
@@ -177,6 +177,42 @@ def test_names_that_are_none_and_descriptions_without_end(share: Share, tmp_path
     pq.write_table(pq.read_table(path).replace_schema_metadata(about), path)
     with pytest.raises(InputError, match="description cannot be read"):
         read_share(path)
+
+
+def test_rows_that_memory_would_not_hold_are_not_read(
+    share: Share, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    write_share(share, path)
+    numbers = len(share.event) * (share.projected.shape[1] + 2)
+    monkeypatch.setattr("sfumato.joint.share.available_memory", lambda: 32 * numbers)
+    assert read_share(path).digest == share.digest
+    monkeypatch.setattr("sfumato.joint.share.available_memory", lambda: 32 * numbers - 1)
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda self: pytest.fail("rows were read"))
+    with pytest.raises(SourceError, match=r"a\.parquet: its 227 rows would take about"):
+        read_share(path)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        {"notes": [1]},
+        {"institutions": {"A": "many"}},
+        {"concordance": "good"},
+        {"auc": 2},
+        {"revealed": [1]},
+        {"revealed": {"bits": "few"}},
+    ],
+    ids=str,
+)
+def test_what_a_model_tells_besides_its_numbers(
+    share: Share, junk: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "m.json"
+    write_model(fit_shares([share], "cox", penalty=0.1), path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **junk}))
+    with pytest.raises(InputError, match="numbers that no fit gives"):
+        read_model(path)
 
 
 def test_columns_of_other_types_and_missing_numbers(share: Share, tmp_path: Path) -> None:

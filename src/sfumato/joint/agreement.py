@@ -147,6 +147,9 @@ class Outcome:
     positive: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("time", "event", "event_value", "label", "positive"):
+            if not isinstance(getattr(self, name), str | None):
+                raise ParameterError(f"`{name}` is not text", where="[outcome]")
         survival = self.time is not None and self.event is not None
         if survival == (self.label is not None):
             raise ParameterError(
@@ -337,7 +340,7 @@ class Agreement:
         except ParameterError as error:
             place = f"{where}, {error.where}" if error.where else where
             raise ParameterError(error.what, where=place, remedy=error.remedy) from None
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"a part of the agreement is missing or malformed: {error}", where=where
             ) from None
@@ -395,7 +398,7 @@ def read_agreement(path: str | Path) -> Agreement:
             where=str(path),
             remedy="Write one with `sfumato joint agreement`.",
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"this is not a TOML file: {error}", where=str(path)) from None
     return Agreement.from_dict(plain, where=str(path))
 

@@ -463,7 +463,21 @@ def _is_proper(model: JointModel) -> bool:
     spread = model.covariance is None or (
         model.covariance.shape == (size, size) and bool(np.isfinite(model.covariance).all())
     )
-    return known and curve and horizon and counts and finite and spread
+    told = all(isinstance(note, str) for note in model.notes) and all(
+        rows is None or type(rows) is int for rows in model.institutions.values()
+    )
+    judged = all(v is None or _is_share(v) for v in (model.concordance, model.auc))
+    opened = model.revealed is None or (
+        isinstance(model.revealed, dict)
+        and all(type(value) in (int, float) for value in model.revealed.values())
+    )
+    return (
+        known and curve and horizon and counts and finite and spread and told and judged and opened
+    )
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
 
 
 def _rows(shares: Sequence[Share]) -> dict[str, int]:

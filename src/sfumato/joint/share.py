@@ -12,12 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.budget import Budget, within_budget
+from sfumato.budget import Budget, available_memory, within_budget
 from sfumato.errors import ColumnError, InputError, ParameterError, PromiseError, SourceError
 from sfumato.fields import checked
 from sfumato.files import appearing
@@ -36,12 +36,18 @@ from sfumato.joint.local_data import (
 from sfumato.joint.validation import price_of_privacy
 from sfumato.results import Result
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
 Floats = NDArray[np.float64]
 Outcomes = tuple[Floats | None, NDArray[np.bool_]]
 Stacked = tuple[Floats, Floats | None, NDArray[np.bool_], Floats]
 
 _KEY = b"sfumato.share"
 _LONGEST_NAME = 200
+_ROOM = 4 * 8
+"""Bytes that a number takes while a share is read: in Arrow's table, the matrix, and checks."""
 
 
 @dataclass(frozen=True)
@@ -98,44 +104,28 @@ def read_share(path: str | Path) -> Share:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:
+            # whatever the end of the file tells is looked at before its rows are
+            about, agreement = _described(file.schema_arrow, str(path))
+            _check_room(file.metadata.num_rows, len(file.schema_arrow), str(path))
+            table = file.read()
     except (OSError, pa.ArrowException):
         raise SourceError(
             "this share cannot be read",
             where=str(path),
             remedy="Make one with `sfumato joint share`.",
         ) from None
-    raw = (table.schema.metadata or {}).get(_KEY)
-    if raw is None:
-        raise InputError(
-            "this Parquet file is not a share",
-            where=str(path),
-            remedy="Make one with `sfumato joint share`; never pass the table itself around.",
-        )
-    try:
-        about = json.loads(raw)
-        institution, rounding = about["institution"], float(about["rounding"])
-        hashed, digest = about["hash"], about["digest"]
-        agreement = Agreement.from_dict(about["agreement"], where=str(path))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError("the share's description cannot be read", where=str(path)) from None
-    _check_name(institution)
-    size = agreement.projection.dimensions
-    names = [f"p{k + 1}" for k in range(size)]
+    *names, last = table.column_names
     survival = agreement.outcome.is_survival
-    wanted = [*names, "time", "event"] if survival else [*names, "positive"]
-    types = [pa.float64()] * (len(wanted) - 1) + [pa.bool_()]
-    if (table.column_names, table.schema.types) != (wanted, types) or agreement.hash != hashed:
-        raise InputError("the share does not fit the agreement it carries", where=str(path))
     share = Share(
-        institution,
+        about["institution"],
         agreement,
-        rounding,
-        np.column_stack([np.asarray(table.column(name).to_numpy()) for name in names]),
+        about["rounding"],
+        np.column_stack([table.column(name).to_numpy() for name in names if name != "time"]),
         np.asarray(table.column("time").to_numpy()) if survival else None,
-        np.asarray(table.column(wanted[-1]).to_numpy(zero_copy_only=False), dtype=bool),
+        np.asarray(table.column(last).to_numpy(zero_copy_only=False), dtype=bool),
     )
-    if share.digest != digest or any(column.null_count for column in table.columns):
+    if share.digest != about["digest"] or any(column.null_count for column in table.columns):
         raise InputError("the share was altered after it was made", where=str(path))
     if not _is_possible(share):
         raise InputError(
@@ -144,6 +134,45 @@ def read_share(path: str | Path) -> Share:
             remedy="Ask its institution to make it again.",
         )
     return share
+
+
+def _described(schema: pa.Schema, where: str) -> tuple[dict[str, Any], Agreement]:
+    """What a file tells about the share in it, and the agreement of that, which its columns fit."""
+    import pyarrow as pa
+
+    raw = (schema.metadata or {}).get(_KEY)
+    if raw is None:
+        raise InputError(
+            "this Parquet file is not a share",
+            where=where,
+            remedy="Make one with `sfumato joint share`; never pass the table itself around.",
+        )
+    try:
+        about = json.loads(raw)
+        about["rounding"] = float(about["rounding"])
+        institution, hashed, _ = about["institution"], about["hash"], about["digest"]
+        agreement = Agreement.from_dict(about["agreement"], where=where)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise InputError("the share's description cannot be read", where=where) from None
+    _check_name(institution)
+    names = [f"p{k + 1}" for k in range(agreement.projection.dimensions)]
+    wanted = [*names, *(("time", "event") if agreement.outcome.is_survival else ("positive",))]
+    types = [pa.float64()] * (len(wanted) - 1) + [pa.bool_()]
+    if (schema.names, schema.types) != (wanted, types) or agreement.hash != hashed:
+        raise InputError("the share does not fit the agreement it carries", where=where)
+    return about, agreement
+
+
+def _check_room(rows: int, columns: int, where: str) -> None:
+    """Refuse rows that memory would not hold: a few bytes of a file can stand for millions."""
+    needed = _ROOM * rows * columns
+    if needed > available_memory():
+        raise SourceError(
+            f"its {rows:,} rows would take about {needed / 2**30:,.1f} GB of memory, more than is "
+            "free",
+            where=where,
+            remedy="Ask its institution how many rows it shared.",
+        )
 
 
 def _is_possible(share: Share) -> bool:

@@ -249,6 +249,8 @@ def read_seed_scores(path: str | Path, agreement: str) -> SeedScores:
             for name, value in plain["scores"].items()
         }
         found = SeedScores(str(plain["agreement"]), int(plain["rows"]), scores)
+        if not scores:
+            raise ValueError("none")
     except OSError as error:
         raise SourceError(f"the scores cannot be read: {error.strerror}", where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
