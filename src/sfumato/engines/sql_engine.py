@@ -303,9 +303,11 @@ class SQLEngine:
             try:
                 for part in range(parts):
                     statement = sql.class_sizes(rows, columns, part, parts, letters=lettered)
-                    for size, classes, *own in self._figures(statement, budget, "counting classes"):
+                    for size, classes, *long in self._figures(
+                        statement, budget, "counting classes"
+                    ):
                         histogram[size] += classes
-                        letters += sum(filter(None, own))
+                        letters += sum(filter(None, long))
                 break
             except EngineMemoryError:
                 if parts == attempts[-1]:
