@@ -269,11 +269,12 @@ def linked(
     ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
     who = entries.column(name).astype(np.int64)
     persons = int(who.max(initial=0)) + 1
-    held = np.asarray(group_distinct(ids, number, who.astype(np.uint32), persons))
     known = np.asarray(entries.values_of(name).is_valid())  # rows without a pseudonym are nobody's
     if not known.any():
         return None
-    rows = np.repeat(np.flatnonzero(known[who]), entries.counts[known[who]])
+    theirs = np.flatnonzero(known[who])
+    held = np.asarray(group_distinct(ids[theirs], number, who[theirs].astype(np.uint32), persons))
+    rows = np.repeat(theirs, entries.counts[theirs])
     same = _histories(ids[rows], who[rows])
     same = same[same >= 0]
     alone = int((np.bincount(same) == 1).sum())
