@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.anonymization.cells.bounds import (
+    Dual,
     _is_whole,
+    _of_cheaper,
     ascent,
     certified,
     lower_bound,
@@ -87,6 +89,26 @@ def test_exact_is_the_optimum(given: tuple[Any, int]) -> None:
     require_valid(table, solved.partition)
     best = round(best_cost(codes, k) * PRICE_UNIT)
     assert solved.bound == solved.partition.units(table) == best
+    near = optimum(table, least=opt_lb(table), known=approx_dr(table, patterns_of(table)))
+    assert near is not None
+    assert near.proven
+    assert near.partition is not None
+    require_valid(table, near.partition)
+    assert near.bound == near.partition.units(table) == best
+
+
+@MANY
+@given(tiny_tables(), st.integers(0, 1_000))
+def test_whatever_prices_are_what_a_cheaper_solution_uses_is_not_ruled_out(
+    given: tuple[Any, int], seed: int
+) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    best, every = round(best_cost(codes, k) * PRICE_UNIT), closed_candidates(table)
+    prices = np.random.default_rng(seed).uniform(0, 2 * table.width * PRICE_UNIT, table.entries)
+    dual = Dual(every, prices, np.zeros(len(every)))
+    left = _of_cheaper(table, dual, best + PRICE_UNIT)
+    assert solve_assignment(table, left, 10.0).bound == best
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ The optimum of small tables is found by integer programming over the closed cand
 of an optimal solution lies in a closed candidate with the same stars, and groups in one candidate
 may be joined, so it suffices to choose which candidates are open and how many rows of each
 combination go to each: an open one gets at least k rows. For k = 2 this is the problem of covering
-by pairs and triples, polynomial in theory; the same program solves it.
+by pairs and triples, polynomial in theory; the same program solves it. Where the linear program was
+climbed, a small program comes first: the candidates that it opens, and the groups of a solution at
+hand. What that finds is mostly near the optimum, and by the prices of rows everything is ruled out
+that no cheaper solution can use.
 
 Larger tables are repaired: some groups that are near each other are solved anew, all their rows
 rearranged, and replaced if that costs less. A few hundred rows get all their closed candidates.
@@ -63,6 +66,9 @@ _MOST_WORK = 2_000_000_000
 _SMALL = 4_000
 """Combinations times columns up to which `auto` asks for the optimum."""
 
+SECONDS = {"exact": 60, "auto": 10}
+"""Seconds after which the optimum is sought no longer."""
+
 
 _AT_ONCE = 64
 """Patterns after which it is looked whether time is left."""
@@ -73,7 +79,7 @@ class Bound:
     """The best lower bound found, and all that were computed, in units.
 
     `partition` is a solution that was found on the way, if any. `unsolved` says that the optimum
-    was asked for and its solver ran out of time.
+    was sought and its solver ran out of time.
     """
 
     name: str
@@ -220,7 +226,7 @@ def lower_bound(
     small = table.entries * table.width <= _SMALL
     met = max(bounds.values()) >= cost
     if not met and (kind == "exact" or (kind == "auto" and small)):
-        solved = optimum(table, budget, 60.0 if kind == "exact" else 10.0)
+        solved = optimum(table, budget, SECONDS[kind], least, found)
         if solved is None and kind == "exact":
             raise BudgetError(
                 "the optimum cannot be computed: the table is too large, or more than k-anonymity "
@@ -235,7 +241,7 @@ def lower_bound(
         bounds[name],
         bounds,
         partition=None if solved is None else solved.partition,
-        unsolved=kind == "exact" and solved is not None and not solved.proven,
+        unsolved=solved is not None and not solved.proven,
     )
 
 
@@ -274,6 +280,7 @@ def dual_of(
     cost: int,
     budget: Budget | None = None,
     steps: int = 150,
+    candidates: Candidates | None = None,
 ) -> Dual:
     """Raise prices step by step over the closed candidates.
 
@@ -286,10 +293,13 @@ def dual_of(
     steps
         Steps of the ascent at most; it ends early when nothing is gained, and takes at most half of
         the time that is left.
+    candidates
+        The closed candidates, if they are known; else as many as there is room for.
     """
     budget = budget or Budget()
-    room = MOST_PLACES if budget.memory is None else min(MOST_PLACES, budget.memory // 12)
-    candidates = closed_candidates(table, room)
+    if candidates is None:
+        room = MOST_PLACES if budget.memory is None else min(MOST_PLACES, budget.memory // 12)
+        candidates = closed_candidates(table, room)
     found = ascend(
         table.counts, table.k, candidates.starts, candidates.members, candidates.prices, start,
         cost, budget, steps,
@@ -351,6 +361,18 @@ def _lower_to_feasible(codes, counts, k, kept, stars, multipliers, price):  # ty
 _MOST_EXACT = 60_000
 """Places in candidates up to which a table counts as small."""
 
+EVER = 0.02
+"""Share of the ascent's last steps in which a candidate must have been open to be one of few."""
+
+_FINDING = 0.2
+"""Share of the time that may go into the small program, which finds; the other one proves."""
+
+_ROUNDING = 1.0
+"""More units than floating point may add to the cost of a solution."""
+
+_INFEASIBLE, _ABOVE_ALL = 2, 1 << 62
+"""What the solver answers where candidates hold no solution; and what such a one costs."""
+
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
@@ -362,9 +384,20 @@ class Optimum:
 
 
 def optimum(
-    table: CellTable, budget: Budget | None = None, seconds: float = 60.0
+    table: CellTable,
+    budget: Budget | None = None,
+    seconds: float = 60.0,
+    least: npt.NDArray[np.int64] | None = None,
+    known: Partition | None = None,
 ) -> Optimum | None:
     """The cheapest partition; None if the table is too large or has rules beyond k.
+
+    Parameters
+    ----------
+    seconds
+        How long it is sought.
+    least, known
+        What `opt_lb` gives and a solution, which spare most of the work.
 
     Examples
     --------
@@ -376,14 +409,68 @@ def optimum(
     budget = budget or Budget()
     if len(table.rules.kinds) or budget.spent():
         return None
-    candidates = closed_candidates(table, _MOST_EXACT)
-    if not candidates.complete or len(candidates.members) > _MOST_EXACT:
+    every = closed_candidates(table, _MOST_EXACT)
+    if not every.complete or len(every.members) > _MOST_EXACT:
         return None
-    return solve_assignment(table, candidates, min(seconds, budget.remaining))
+    until = budget.elapsed + min(seconds, budget.remaining)
+    if least is None or known is None:
+        return solve_assignment(table, every, until - budget.elapsed)
+    budget.progress("seeking the optimum", 0.0)
+    dual = dual_of(table, least, known.units(table), budget, _MANY_STEPS, every)
+    opened = every.take(np.flatnonzero(dual.opened >= EVER))
+    pool = _with_groups(opened, known.entry, known.group, table.price_of(known.starred(table)))
+    found = solve_assignment(table, pool, _FINDING * (until - budget.elapsed)).partition
+    if found is not None and found.units(table) < known.units(table):
+        known = found
+    cost = known.units(table)
+    left = _of_cheaper(table, dual, cost)
+    if not len(left):
+        return Optimum(known, cost, proven=True)
+    budget.progress("seeking the optimum", _FINDING)
+    last = solve_assignment(table, left, until - budget.elapsed)
+    if last.partition is not None and last.partition.units(table) < cost:
+        known = last.partition
+    return Optimum(known, min(known.units(table), last.bound), last.proven)
+
+
+def _of_cheaper(table: CellTable, dual: Dual, cost: int) -> Candidates:
+    """What is left of all candidates for a solution that costs less.
+
+    With any prices of rows, their sum less what the open candidates are worth is what a solution
+    costs at least. One that opens another candidate, or puts an entry into one that is worth more
+    without it, costs as much more as that one is worth less.
+    """
+    every, begins = dual.candidates, dual.candidates.starts[:-1]
+    whose = np.repeat(np.arange(len(every)), np.diff(every.starts))
+    gain = dual.prices[every.members] - every.prices[whose]
+    rows, order = table.counts[every.members], np.lexsort((-gain, whose))
+    ranked, held = gain[order], rows[order]  # dearest first; candidates stay where they are
+    before = np.cumsum(held) - held
+    before -= before[begins][whose]
+    needed = np.clip(table.k - before, 0, held)
+    worth = np.add.reduceat(np.where(ranked > 0, held, needed) * ranked, begins)
+    # the k-th row goes if another must come, where it is worth nothing itself
+    last = np.minimum(ranked[(before < table.k) & (before + held >= table.k)], 0.0)
+    least = float(table.counts @ dual.prices) - float(np.maximum(worth, 0.0).sum())
+    with_it = least + (last - np.minimum(worth, 0.0))[whose] - np.minimum(gain, last[whose])
+    useful = with_it <= cost - table.payable(1) + _ROUNDING
+    enough = np.bincount(whose[useful], rows[useful], len(every)) >= table.k
+    useful &= enough[whose]
+    lengths = np.bincount(whose[useful], minlength=len(every))[enough]
+    return Candidates(
+        every.kept[enough],
+        every.prices[enough],
+        np.concatenate([[0], np.cumsum(lengths)]),
+        every.members[useful],
+        complete=False,
+    )
 
 
 def solve_assignment(table: CellTable, candidates: Candidates, seconds: float) -> Optimum:
-    """The cheapest way to spread the rows over some of the candidates."""
+    """The cheapest way to spread the rows over some of the candidates.
+
+    Where there is none, that is proven, and the bound is above any cost.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     places, choices = len(candidates.members), len(candidates)
@@ -399,6 +486,8 @@ def solve_assignment(table: CellTable, candidates: Candidates, seconds: float) -
         bounds=Bounds(0, np.concatenate([counts, np.ones(choices)])),
         options={"time_limit": max(0.1, seconds), "mip_rel_gap": 0.0},
     )
+    if answer.status == _INFEASIBLE:
+        return Optimum(None, _ABOVE_ALL, proven=True)
     proven = bool(answer.status == 0)
     partition = None
     if answer.x is not None:

@@ -22,7 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato import kernels
-from sfumato.anonymization.cells.bounds import BOUNDS, Bound, Dual, ascent, lower_bound, opt_lb
+from sfumato.anonymization.cells.bounds import (
+    BOUNDS,
+    SECONDS,
+    Bound,
+    Dual,
+    ascent,
+    lower_bound,
+    opt_lb,
+)
 from sfumato.anonymization.cells.candidates import Patterns, patterns_of
 from sfumato.anonymization.cells.paper import ALGORITHMS, possible_entries, start
 from sfumato.anonymization.cells.search import FEW_ROUNDS, IMPROVEMENTS, improved, rounds_of
@@ -142,7 +150,8 @@ def solve(problem: Problem) -> Solution:
     program = dual is None and patterns.complete and choices.bound == "auto"
     program = program and not details["proven_optimum"] and not budget.spent()
     unsolved = bound.unsolved and not details["proven_optimum"]
-    details["cut_off"] = _cut_off(table, patterns, dual, budget, program=program, unsolved=unsolved)
+    sought = SECONDS[choices.bound] if unsolved and not budget.spent() else None
+    details["cut_off"] = _cut_off(table, patterns, dual, budget, program=program, sought=sought)
     shown = Loosened(found, found.starred(table), found.units(table), bound.units)
     if choices.wildcards:
         shown = _loosened(problem, table, found, possible, belongs)
@@ -303,7 +312,7 @@ def _cut_off(
     budget: Budget,
     *,
     program: bool,
-    unsolved: bool = False,
+    sought: int | None = None,
 ) -> tuple[str, ...]:
     """What was not looked at, in sentences: no release keeps silent about it.
 
@@ -313,8 +322,8 @@ def _cut_off(
         Where the ascent to the linear program's bound ended, if it was made.
     program
         Whether it was asked for and left out because of the size of the table.
-    unsolved
-        Whether the solver that sought the optimum ran out of time.
+    sought
+        Seconds after which the solver that sought the optimum had not proven it.
     """
     said = []
     if not patterns.complete:
@@ -334,8 +343,11 @@ def _cut_off(
             "the lower bound looks at single rows only: on a table of this size the linear program "
             f"is left out ({spell('bound', 'lp')} asks for it)"
         )
-    if unsolved:
-        said.append("the optimum was asked for, but the solver did not prove it within a minute")
+    if sought is not None:
+        said.append(
+            f"the optimum was sought, and not proven within {sought} seconds: a faster run may "
+            "find fewer stars"
+        )
     if dual is not None and not dual.candidates.complete:
         said.append(
             f"the linear program saw {len(dual.candidates):,} candidates, as many as fit into "

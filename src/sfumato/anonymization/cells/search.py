@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.cells.bounds import Dual, opt_lb, repaired
+from sfumato.anonymization.cells.bounds import EVER, Dual, opt_lb, repaired
 from sfumato.anonymization.cells.candidates import Patterns
 from sfumato.anonymization.cells.paper import guided
 from sfumato.anonymization.cells.table import (
@@ -51,9 +51,6 @@ _DEAD_ENDS = 2
 """How often to go on after a dead end: in one round new groups may then cost up to k/2 stars more
 than they save."""
 
-_EVER = 0.02
-"""Share of the ascent's last steps in which a candidate must have been open."""
-
 FEW_ROUNDS = 12
 """A search seldom makes more rounds until it ends by itself."""
 
@@ -87,7 +84,7 @@ def improved(
     better = local_search(table, patterns, begin, budget, seed=seed, least=least)
     found = min(first, better, key=lambda known: known.units(table))
     if how == "milp" and not len(table.rules.kinds):
-        pool = None if dual is None else dual.candidates.take(np.flatnonzero(dual.opened >= _EVER))
+        pool = None if dual is None else dual.candidates.take(np.flatnonzero(dual.opened >= EVER))
         return repaired(table, found, seed, budget, pool=pool)
     return found
 
