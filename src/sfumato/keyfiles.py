@@ -62,15 +62,43 @@ def make_pair(folder: str | os.PathLike[str], name: str) -> KeyPair:
     ...     made.public.name, oct(made.key.stat().st_mode & 0o777)
     ('ada.pub', '0o600')
     """
+    check_name(name)
+    with _cryptography():
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    private = Ed25519PrivateKey.generate()
+    secret = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    shown = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    key, public = write_pair(folder, name, secret, shown, ".pub")
+    return KeyPair(name, key, public, _public_name(private))
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a key's files."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,59}", name):
         raise ParameterError(
             "the name of a key has 1 to 60 letters, digits, dots, dashes and underscores, and "
             "does not begin with a dot or dash",
             remedy="Write e.g. ada.",
         )
-    with _cryptography():
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+def write_pair(
+    folder: str | os.PathLike[str], name: str, secret: bytes, shown: bytes, ending: str
+) -> tuple[Path, Path]:
+    """Write ``NAME.key``, for its owner alone, and what is handed out beside it; both or neither.
+
+    Parameters
+    ----------
+    folder
+        Made if missing.
+    shown, ending
+        What is handed out, and how its name ends.
+    """
     home = Path(folder)
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -80,21 +108,14 @@ def make_pair(folder: str | os.PathLike[str], name: str) -> KeyPair:
             where=str(folder),
             remedy="Choose a folder that you may write to.",
         ) from error
-    private = Ed25519PrivateKey.generate()
-    secret = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    shown = private.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    made = KeyPair(name, home / f"{name}.key", home / f"{name}.pub", _public_name(private))
-    write_secret(made.key, secret)
+    key, public = home / f"{name}.key", home / f"{name}{ending}"
+    write_secret(key, secret)
     try:
-        write_secret(made.public, shown, mode=0o644)
+        write_secret(public, shown, mode=0o644)
     except ParameterError:
-        made.key.unlink()  # half a pair is of no use
+        key.unlink()  # half a pair is of no use
         raise
-    return made
+    return key, public
 
 
 def signature(message: bytes, key: str | os.PathLike[str]) -> dict[str, str]:

@@ -26,7 +26,8 @@ from typing import ClassVar
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, MissingExtraError, ParameterError, PeerError, SourceError
 from sfumato.fields import checked
-from sfumato.files import read_bytes, read_secret, write_secret
+from sfumato.files import read_bytes, read_secret
+from sfumato.keyfiles import check_name, write_pair
 from sfumato.results import Result
 from sfumato.secure.channel import FIRST_BYTES, opens_session
 
@@ -559,7 +560,7 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
     folder
         Where to write; made if missing.
     name
-        Letters, digits, dots, dashes and underscores.
+        Letters, digits, dots, dashes and underscores, no dot or dash first.
     days
         How long the certificate is valid. It starts two days ago, so clocks may differ.
 
@@ -571,11 +572,7 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
     ...     keys.certificate.name, oct(keys.key.stat().st_mode & 0o777)
     ('alice.crt', '0o600')
     """
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,60}", name):
-        raise ParameterError(
-            "a party's name has 1 to 60 letters, digits, dots, dashes and underscores",
-            remedy="Write e.g. hospital-1.",
-        )
+    check_name(name)
     if not 1 <= days <= 3650:
         raise ParameterError(f"a certificate of {days} days is impossible", remedy="Use 1 to 3650.")
     try:
@@ -585,24 +582,6 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
         from cryptography.x509.oid import NameOID
     except ImportError as error:
         raise MissingExtraError("secure", "making certificates") from error
-
-    home = Path(folder)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ParameterError(
-            f"keys cannot be written here ({error.strerror})",
-            where=str(folder),
-            remedy="Choose a folder that you may write to.",
-        ) from error
-    certificate_path, key_path = home / f"{name}.crt", home / f"{name}.key"
-    for path in (certificate_path, key_path):
-        if path.exists():
-            raise ParameterError(
-                "this file already exists",
-                where=str(path),
-                remedy="Choose another name or folder; keys are never overwritten.",
-            )
 
     private = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -621,8 +600,6 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
     secret = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_secret(key_path, secret)
     shown = certificate.public_bytes(serialization.Encoding.PEM)
-    write_secret(certificate_path, shown, mode=0o644)
-    fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
-    return KeyPaths(name, certificate_path, key_path, fingerprint)
+    key, public = write_pair(folder, name, secret, shown, ".crt")
+    return KeyPaths(name, public, key, certificate.fingerprint(hashes.SHA256()).hex())
