@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,13 @@ def test_labels() -> None:
 def test_other_types_of_columns_are_read_alike() -> None:
     plain = encode(table(), AGREED).matrix
     dictionary = table(cell=pa.array(["a", "c", "b"]).dictionary_encode())
-    decimals = table(grade=pa.array([1.0, None, 3.0]))
+    floats = table(grade=pa.array([1.0, None, 3.0]))
+    decimals = table(grade=pa.array([Decimal("1.00"), None, Decimal("3.00")]))
     nans = table(age=pa.array([20.0, 118.0, float("nan")]))
-    for other in (dictionary, decimals, nans):
+    for other in (dictionary, floats, decimals, nans):
         np.testing.assert_array_equal(encode(other, AGREED).matrix, plain)
+    events = table(e=pa.array([Decimal("2.0"), Decimal("1.0"), Decimal("2.0")]))
+    assert encode_outcome(events, AGREED)[1].tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,8 @@ def test_other_types_of_columns_are_read_alike() -> None:
         ({"e": [2, None, 1]}, "`e`: 1 outcome is missing"),
         ({"e": [2.0, float("nan"), 1.0]}, "`e`: 1 outcome is missing"),
         ({"t": [701, 2, 3]}, "1 time lies beyond"),
+        ({"e": [2.0, float("inf"), 1.0]}, "categories are expected, found double"),
+        ({"e": [{"a": 2}] * 3}, "categories are expected, found struct"),
     ],
 )
 def test_what_was_not_agreed_is_refused_without_quoting_it(changes: Any, words: str) -> None:

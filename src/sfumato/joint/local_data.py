@@ -208,16 +208,19 @@ def _as_text(cells: Any, name: str, where: str) -> NDArray[Any]:
 
     if kinds.is_dictionary(cells.type):
         cells = cells.cast(cells.type.value_type)
-    if kinds.is_floating(cells.type):
-        numbers = cells.to_numpy()
-        known = numbers[~np.isnan(numbers)]
-        if np.equal(np.floor(known), known).all():
-            cells = pa.chunked_array([pa.array(numbers, mask=np.isnan(numbers)).cast(pa.int64())])
+    kind = cells.type
     try:
+        if kinds.is_decimal(kind):  # 1.00 is 1, as it is in a column of whole numbers
+            cells = cells.cast(pa.float64())
+        if kinds.is_floating(cells.type):
+            numbers = cells.to_numpy()
+            absent = np.isnan(numbers)
+            if np.equal(np.floor(numbers), numbers)[~absent].all():
+                cells = pa.chunked_array([pa.array(numbers, mask=absent).cast(pa.int64())])
         text = cells.cast(pa.string())
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ColumnError(
-            f"categories are expected, found {cells.type}", where=f"{where}, column `{name}`"
+            f"categories are expected, found {kind}", where=f"{where}, column `{name}`"
         ) from None
     return np.asarray(pc.fill_null(text, None).to_numpy(zero_copy_only=False), dtype=object)
 
