@@ -498,6 +498,36 @@ def test_a_second_number_of_a_person_stops_a_release(tmp_path: Path) -> None:
     assert any("`SUBJ` has one value per person" in one for one in told)
 
 
+@pytest.mark.parametrize(
+    ("shared", "wrong", "stops"), [(4, 0, True), (5, 0, False), (0, 8, True), (0, 9, False)]
+)
+def test_a_tenth_of_exceptions_hides_no_second_number(shared: int, wrong: int, stops: bool) -> None:
+    """So many pairs of persons share a number, and so many persons have another in one row."""
+    whose = [row // 3 for row in range(120)]
+    whose = [one - one % 2 if one < 2 * shared else one for one in whose]
+    numbers = [f"S-{(one + (row % 3 == 0 and one < wrong)) * 77}" for row, one in enumerate(whose)]
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient"}
+    if not stops:
+        assert sf.anonymize(stays(SUBJ=numbers), **asked).k is not None
+        return
+    with pytest.raises(ColumnError, match=r"`SUBJ` would be published, .* one-to-one"):
+        sf.anonymize(stays(SUBJ=numbers), **asked)
+
+
+@pytest.mark.parametrize("again", [19, 20])
+def test_twenty_further_rows_tell_a_second_number(again: int) -> None:
+    whose = [*range(30), *range(again)]
+    table = pa.table(
+        {"patient": whose, "SUBJ": [f"S-{one * 77}" for one in whose], "age": [1] * len(whose)}
+    )
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient"}
+    if again < 20:
+        assert sf.anonymize(table, **asked).k is not None
+        return
+    with pytest.raises(ColumnError, match=r"`SUBJ` would be published, .* one-to-one"):
+        sf.anonymize(table, **asked)
+
+
 def test_blank_persons_are_nobody_and_words_for_nobody_are_spoken_of() -> None:
     table = pa.table({"patient": ["a", "", "  ", "b", "NA", "NA"], "age": [1, 1, 2, 2, 1, 2]})
     with pytest.raises(ColumnError, match="empty in 2 rows"):
