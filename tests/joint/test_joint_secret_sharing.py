@@ -190,7 +190,7 @@ def test_numbers_that_no_party_can_have_are_refused() -> None:
     def too_large(name: str, shared: Shamir) -> Any:
         return shared.open("x", shared.total("x", np.array([0.9 * 2.0**99])), 4)
 
-    for work, words in ((no_share, "a share that is none"), (too_large, "no rows give")):
+    for work, words in ((no_share, "an invalid share"), (too_large, "no rows give")):
         done = together("abc", work)
         assert all(isinstance(done[name], PeerError) for name in "abc")
         assert any(words in str(done[name]) for name in "abc")

@@ -93,7 +93,7 @@ def test_it_is_said_at_release_by_verify_and_in_the_report(tmp_path: Path) -> No
     told = [warning for warning in release.warnings if warning.startswith(NOT_PROMISED)]
     assert "`job` and `town` besides the quasi-identifiers" in told[0]
     assert "`wage` has" in told[1]
-    assert "l takes any two of them for different" in told[1]
+    assert "l counts any two as different" in told[1]
     assert "hold one `ill`" in told[2]
     assert release.beside["by"] == ["job", "town"]
     found = sf.verify(out)

@@ -479,7 +479,7 @@ def told_apart(what: str, tolerance: float, unit: str, coarse: float) -> list[st
         return []
     said = (
         f"{what} that differ by less than {_rounded_up(tolerance, 2)} {unit} may have been decided "
-        "wrongly; where, neither side can tell, since they stay secret."
+        "wrongly; they stay secret, so neither side can tell which."
     )
     if tolerance > coarse:
         said += " That is coarse: more --terms, or --setting fast, tell closer ones apart."

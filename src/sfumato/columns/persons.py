@@ -479,7 +479,7 @@ def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> st
         raise ColumnError(
             f"column `{person}` names persons and cannot be a quasi-identifier or sensitive",
             where=opened.name,
-            remedy="Take it out there: persons are told apart by it, and it is left out.",
+            remedy="Remove it there: it tells persons apart and is left out.",
         )
     nobody = opened.engine.null_counts([person])[person]
     nobody += rows_of_words(opened, person).get("", 0)

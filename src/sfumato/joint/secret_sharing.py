@@ -332,7 +332,7 @@ class Shamir:
     def _unpacked(self, step: str, data: bytes) -> Secret:
         share = random_numbers(data, _BYTES)
         if (share >= MODULUS).any():
-            self._exchange.fail(step, "a party sent a share that is none")
+            self._exchange.fail(step, "a party sent an invalid share")
         return share
 
     # Random numbers in common

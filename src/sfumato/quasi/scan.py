@@ -863,7 +863,7 @@ def _next(
     if found.ladder and rows >= _ALIKE:
         told = _anonymize(name, columns, found, proposed, whose)
         left = phrase(_not_blurred(columns, proposed), 5)
-        without = f", without {left}, which others may know, too" if left else ""
+        without = f", leaving out {left}, which others may also know" if left else ""
         steps.append(f"Blur it until everybody has company{without}: {told}")
     return tuple(steps)
 

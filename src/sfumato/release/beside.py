@@ -525,8 +525,8 @@ def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
     if values < _MANY:
         return []
     return [
-        f"{NOT_PROMISED}`{name}` has {values:,} different numbers, and l takes any two of them for "
-        "different: a class of people who all have about the same passes; count ranges, e.g. "
+        f"{NOT_PROMISED}`{name}` has {values:,} different numbers, and l counts any two as "
+        "different: a class of people with nearly the same value passes; count ranges, e.g. "
         f"{spell('sensitive_bins', {name: 10})}, or ask for t-closeness too, e.g. {spell('t', 0.2)}"
     ]
 

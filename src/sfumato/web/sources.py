@@ -102,7 +102,11 @@ class TableFolders:
             elif place.is_file():
                 self._files.append(place.resolve())
             else:
-                raise SourceError("there is no such file or folder", where=str(place))
+                raise SourceError(
+                    "there is no such file or folder",
+                    where=str(place),
+                    remedy="Give tables, or folders that hold some.",
+                )
 
     def tables(self) -> list[Path]:
         """What can be opened now, in order of names."""
