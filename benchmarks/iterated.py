@@ -6,6 +6,11 @@ without a time limit, with one of a quarter of the CPU time that the better of t
 with one of a quarter of what ARX itself would take by the times of its that are known, all counted
 in CPU time.
 
+Where t is asked, `best` promises that classes are close to the rows that are released. The
+iteration compares them with all rows, so its release is made to hold first, for which it needs no
+time here. What it loses then is what `best` may lose; by what it lost before it is told which of
+the two iterations is the better, and how long `best` may take.
+
 An iteration that does not end within its patience is shown as such, and is nothing to beat; a cell
 in which neither ends is listed, and not counted.
 
@@ -306,17 +311,20 @@ def _row(cell: Cell, answers: dict[str, Facts]) -> str:
 
 
 def _reached(answer: Facts, theirs: Facts, side: str) -> bool:
-    """Whether an answer loses no more than the iteration, and took no longer than it may."""
-    less = answer["loss"] <= theirs["loss"] + SAME
+    """Whether an answer loses no more than the iteration's that holds, and took no longer than it
+    may."""
+    less = answer["loss"] <= theirs["held"] + SAME
     return bool(less and answer["cpu"] <= QUARTERS[side] * theirs["cpu"])
 
 
 def _shown(one: Facts) -> str:
     if not _ended(one):
         return "did not end"
-    out = one["left_out"]
-    return f"{one['loss']:.4f}" + (
-        f" ({out:,} {'row' if out == 1 else 'rows'} left out)" * (out > 0)
+    out, held = one["left_out"], one.get("held", one["loss"])
+    return (
+        f"{one['loss']:.4f}"
+        + f" ({out:,} {'row' if out == 1 else 'rows'} left out)" * (out > 0)
+        + f"; {held:.4f} made to hold" * (held > one["loss"] + SAME)
     )
 
 
@@ -356,7 +364,7 @@ def _counts(answers: list[dict[str, Facts]]) -> Facts:
     both = [(one, _better(one["hundredths"], one["rows"])) for one in answers]
     pairs = [(a, one) for a, one in both if _ended(one)]
     theirs = [one for _, one in pairs]
-    gains = [one["loss"] - a["best"]["loss"] for a, one in pairs]
+    gains = [one["held"] - a["best"]["loss"] for a, one in pairs]
     reached = {side: [_reached(a[side], one, side) for a, one in pairs] for side in QUARTERS}
     long = [one["cpu"] >= MOMENT / QUARTERS["quarter"] for one in theirs]
     return {

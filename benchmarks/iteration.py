@@ -7,6 +7,10 @@ loses is ARX's model "Loss" with the arithmetic mean: a released row loses what 
 values lose, a suppressed one that and a share of the rest (twice `gsFactor`, at most all of it).
 Rows show the levels of the node, and what is suppressed in the end loses everything.
 
+Where classes are compared with all rows (t-closeness), those are the rows of the input, also those
+that are suppressed in the end; so what is released need not hold by itself. What it loses when it
+is made to is told beside, and takes no time.
+
 The optimum is found in two ways. `documented` is ARX's own search: Flash (Kohlmayer et al. 2012)
 looks at nodes of the lattice one by one, and groups rows by a hash table. `bounded` is a branch and
 bound of ours over the columns. Both are exact, and choose the same of several optima.
@@ -23,10 +27,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.anonymization.methods.annealing import rows_of_values
 from sfumato.anonymization.methods.lattice import _level_loss, level_groups
 from sfumato.anonymization.problem import Problem, positions_of, sensitive_of
 from sfumato.kernels.compiling import compiled
-from sfumato.privacy.rules import CLOSE_EQUAL, DISTINCT, Rules, holds
+from sfumato.privacy.rules import (
+    CLOSE_EQUAL,
+    DISTINCT,
+    Rules,
+    compares,
+    groups_hold,
+    holds,
+    recounted,
+)
 
 __all__ = ["Iterated", "iterated"]
 
@@ -46,6 +59,9 @@ class Iterated:
     ----------
     loss
         Mean loss of all rows and columns (normalized certainty penalty).
+    held
+        What is lost when classes are compared with the rows that are released, and rows of those
+        that fail are left out until all hold.
     left_out
         Rows that were never released.
     iterations, cpu
@@ -55,6 +71,7 @@ class Iterated:
     """
 
     loss: float
+    held: float
     left_out: int
     iterations: int
     cpu: float
@@ -84,7 +101,7 @@ def iterated(
     began = time.process_time()
     lattice = _Lattice(problem)
     left = np.arange(len(lattice.table))
-    loss, iterations, finished, node = 0.0, 0, True, None
+    loss, released_at, finished, node = 0.0, list[tuple[Array, Array]](), True, None
     while len(left):
         if time.process_time() - began > most:
             finished = False
@@ -98,11 +115,15 @@ def iterated(
             break
         lost, released = lattice.released(left, node)
         loss += lost
+        released_at.append((left[released], node))
         left = left[~released]
-        iterations += 1
-    out = int(problem.counts[left].sum())
-    total = (loss + out * lattice.everything) / (problem.rows * lattice.everything)
-    return Iterated(total, out, iterations, time.process_time() - began, finished)
+    cpu, out = time.process_time() - began, int(problem.counts[left].sum())
+    whole = problem.rows * lattice.everything
+    total = (loss + out * lattice.everything) / whole
+    groups, losses = lattice.grouped(released_at)
+    kept = made_to_hold(problem, groups) >= 0
+    held = float(problem.counts @ np.where(kept, losses, lattice.everything)) / whole
+    return Iterated(total, held, out, len(released_at), cpu, finished)
 
 
 class _Lattice:
@@ -243,6 +264,53 @@ class _Lattice:
         )  # fmt: skip
         assert many > 0
         return lost, released
+
+    def grouped(self, steps: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Class of every entry, -1 of those never released, and what a row of it loses.
+
+        Parameters
+        ----------
+        steps
+            The entries released in each step, and the node.
+        """
+        groups = np.full(len(self.table), -1)
+        losses = np.full(len(self.table), self.everything)
+        for entries, node in steps:
+            shown = list(enumerate(zip(node, self.table[entries].T, strict=True)))
+            losses[entries] = sum(self.losses[axis][level][at] for axis, (level, at) in shown)
+            looks = np.stack([self.levels[axis][level][at] for axis, (level, at) in shown])
+            own = np.unique(looks, axis=1, return_inverse=True)[1].reshape(-1)
+            groups[entries] = groups.max() + 1 + own
+        return groups, losses
+
+
+def made_to_hold(problem: Problem, groups: Array) -> Array:
+    """Leave rows out (-1) until all classes hold when compared with the rows that are released.
+
+    Of a class that fails those go first whose values are too common there, a twentieth of it at a
+    time; all of it where it has no more than k rows.
+    """
+    rules, groups = problem.rules, groups.copy()
+    sensitive, counts = sensitive_of(problem), problem.counts
+    while compares(rules) and (groups >= 0).any():
+        kept = np.flatnonzero(groups >= 0)
+        values, rows, own = sensitive[kept], counts[kept], groups[kept]
+        asked = recounted(rules, rows_of_values(values, rows, rules))
+        good = groups_hold(own, own.max() + 1, rows, values, asked)
+        failing = np.flatnonzero(~good[own])
+        if not len(failing):
+            break
+        tallies, sizes = np.zeros((len(good), len(asked.reference))), np.bincount(own, rows)
+        np.add.at(tallies, (own[:, None], values), rows[:, None])
+        excess = tallies[own] / sizes[own, None] - asked.reference
+        excess = np.take_along_axis(excess, values, axis=1).max(axis=1)
+        order = failing[np.lexsort((-excess[failing], own[failing]))]
+        group = own[order]
+        many = np.bincount(group)[group]
+        most = np.where(sizes[group] > rules.k, -(-many // 20), many)
+        turn = np.arange(len(order)) - np.searchsorted(group, group)
+        groups[kept[order[turn < most]]] = -1
+    return groups
 
 
 @compiled

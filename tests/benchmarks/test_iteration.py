@@ -11,17 +11,19 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.anonymization.methods.annealing import rows_of_values
 from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.problem import sensitive_of
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
-from sfumato.privacy.rules import held, holds
+from sfumato.privacy.rules import groups_hold, held, holds, recounted
 from tree_partitions import TREES, small_table
 
 ROOT = Path(__file__).parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from benchmarks.iteration import _Lattice, iterated  # noqa: E402
+from benchmarks.iteration import _Lattice, iterated, made_to_hold  # noqa: E402
 
 
 @pytest.mark.parametrize("rules", [{}, {"l": 3, "sensitive": ["illness"]}])
@@ -45,6 +47,35 @@ def test_rows_that_find_no_company_lose_everything():
     problem = posed(table, {"qi": list(TREES), "k": 2, "hierarchies": TREES})
     found = iterated(problem, steps=100, factor=0.05)
     assert (found.left_out, found.loss) == (1, 0.25)
+
+
+def test_what_is_released_is_made_to_hold_when_compared_with_itself():
+    random = np.random.default_rng(0)
+    columns = {name: random.integers(0, values, 60) for name, values in (("a", 12), ("b", 9))}
+    illness = random.choice(["flu", "gout", "cold", "ache"], 60, p=[0.6, 0.2, 0.15, 0.05])
+    asked = {"qi": list(columns), "k": 4, "t": 0.2, "sensitive": ["illness"]}
+    problem = posed(pa.table({**columns, "illness": illness}), asked)
+    found = iterated(problem, 60, 0.0)
+    assert found.left_out > 0
+    assert found.held > found.loss + 0.01  # as it is, it does not hold
+    groups = np.arange(len(problem.counts)) // 7  # rows that have nothing in common
+    groups[::5] = -1
+    kept = made_to_hold(problem, groups)
+    released = np.flatnonzero(kept >= 0)
+    assert 0 < len(released) < (groups >= 0).sum()
+    assert np.array_equal(kept[released], groups[released])
+    values, counts = sensitive_of(problem)[released], problem.counts[released]
+    rules = recounted(problem.rules, rows_of_values(values, counts, problem.rules))
+    good = groups_hold(kept[released], kept.max() + 1, counts, values, rules)
+    assert good[kept[released]].all()
+    assert np.array_equal(made_to_hold(problem, kept), kept)
+
+
+def test_nothing_more_is_left_out_where_nothing_is_compared():
+    table = small_table(np.random.default_rng(0), 59)
+    found = iterated(posed(table, {"qi": list(TREES), "k": 4, "hierarchies": TREES}), 60, 0.0)
+    assert found.left_out > 0
+    assert found.held == pytest.approx(found.loss)
 
 
 @pytest.mark.parametrize(("rules", "factor"), [({}, 0.0), ({"l": 2}, 0.05), ({"t": 0.2}, 0.05)])
