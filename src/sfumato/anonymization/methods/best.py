@@ -96,10 +96,12 @@ as long as those of the first start it may take to weigh the last groups and say
 STARTING = 0.8
 """Share of the time left that may go into a start: before the first has ended, no search is worth
 its beginning."""
-BEGINNING, PASSING = ((0.004, 2.5e-6), (0.002, 1e-6)), 3e-5
+BEGINNING = ((0.004, 2.5e-6), (0.002, 1e-6))
 """Seconds, and seconds a piece, below which no search begins: it would end before it gained; and
-where groups are large, which need not look who is near. And seconds a piece that a pass takes at
-most, about."""
+where groups are large, which need not look who is near."""
+PASSING = 3e-5
+"""Seconds a piece that a pass may take: five times the most that was measured of trees (1e-6 to
+6e-6). Too many cost a brief pass to see the pace, too few a round that never cools down."""
 REMEMBERING = 1e-7
 """Seconds for each piece and 64 values of columns without a tree or an order, beside these."""
 PLACING, PLACED = (1.2e-8, 2.2e-8), 0.5
