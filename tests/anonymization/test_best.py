@@ -986,8 +986,9 @@ def demand(k, *more):
     return Request.of(asked)
 
 
-def of_iteration(loss, finished=True, cpu=1.0):
-    return {"loss": loss, "left_out": 0, "cpu": cpu, "finished": finished}
+def of_iteration(loss, finished=True, cpu=1.0, held=None):
+    made = loss if held is None else held
+    return {"loss": loss, "held": made, "left_out": 0, "cpu": cpu, "finished": finished}
 
 
 @pytest.mark.parametrize(
@@ -995,6 +996,7 @@ def of_iteration(loss, finished=True, cpu=1.0):
     [
         (of_iteration(0.5), of_iteration(0.1, finished=False), 1, "yes"),
         (of_iteration(0.5), of_iteration(0.1), 1, "no"),
+        (of_iteration(0.5), of_iteration(0.1, held=0.45), 1, "yes"),  # what was released failed
         (of_iteration(0.5, finished=False), of_iteration(0.5, finished=False), 0, "not counted"),
     ],
 )
@@ -1006,6 +1008,7 @@ def test_an_iteration_that_did_not_end_is_nothing_to_beat(hundredths, rows, coun
     assert counts["reached in a quarter of ARX's time"] == (goal == "yes")
     row = yardstick._row(("table", "k", 2), answers)
     assert row.split(" | ")[-1].rstrip(" |") == goal
+    assert row.count("made to hold") == (rows["held"] > rows["loss"])
     assert row.count("did not end") == (not hundredths["finished"]) + (not rows["finished"])
 
 
