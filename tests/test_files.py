@@ -8,7 +8,9 @@ import stat
 
 import pytest
 
-from sfumato.errors import EngineError, HierarchyError, SourceError
+import sfumato as sf
+from sfumato.cli._options import new_file
+from sfumato.errors import EngineError, HierarchyError, ParameterError, SourceError
 from sfumato.files import (
     appearing,
     read_bytes,
@@ -96,6 +98,28 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
     write_text(place, "second")
     assert place.read_text() == "second"
     assert list(tmp_path.iterdir()) == [place]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+@pytest.mark.parametrize("linked", [False, True])
+def test_devices_and_pipes_are_never_replaced(folder, linked):
+    there = pipe = folder / "pipe.csv"
+    os.mkfifo(pipe)
+    if linked:
+        there = folder / "link.csv"
+        there.symlink_to(pipe)
+    table = sf.demo.people(20)
+    refused = pytest.raises(ParameterError, match=r"this is a device or a pipe, not a file\.")
+    with refused:
+        write_text(there, "notes")
+    with refused:
+        sf.mask(table, beta=1.0, must_drop=["name"], output=there, force=True)
+    with refused:
+        sf.measure(table, ["sex"]).report(there, force=True)
+    with refused:
+        new_file(str(there), True)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert there.is_symlink() == linked
 
 
 def test_an_error_leaves_what_was_there(tmp_path):

@@ -166,6 +166,19 @@ published: ContextVar[Callable[[Path], None]] = ContextVar("published", default=
 """Is told of each certificate whose release has its name: nothing takes it back any more."""
 
 
+def refuse_other_than_file(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where there is something else than a file: none is ever replaced."""
+    place = Path(path)
+    if place.is_dir():
+        raise ParameterError(
+            "this is a folder", where=str(path), remedy="Name a file to write in it."
+        )
+    if place.exists() and not place.is_file():
+        raise ParameterError(
+            "this is a device or a pipe, not a file", where=str(path), remedy="Name a file."
+        )
+
+
 @contextmanager
 def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary file beside a path, which gets that name when the block ends well.
@@ -181,6 +194,7 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text()
     'all of it'
     """
+    refuse_other_than_file(path)
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from sfumato import fields
 from sfumato.errors import ParameterError
-from sfumato.files import read_text, require_folder
+from sfumato.files import read_text, refuse_other_than_file, require_folder
 
 READING = "Reading the table"
 LIMITS = "Limits"
@@ -405,8 +405,7 @@ def new_file(path: str, force: bool, *taken: str | None) -> Path:
             where=path,
             remedy="Choose another name.",
         )
-    if target.is_dir():
-        raise ParameterError("this is a folder", where=path, remedy="Name a file to write in it.")
+    refuse_other_than_file(path)
     if target.exists() and not force:
         raise ParameterError(
             "the output exists already", where=path, remedy="Choose another name, or use --force."

@@ -30,6 +30,7 @@ from sfumato.engines.encoding import as_arrow, stored_cells, valid_cells
 from sfumato.engines.foreign import FOREIGN, carried, check_room, write_foreign
 from sfumato.engines.protocol import BATCH_ROWS, TextForm
 from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean, spell
+from sfumato.files import refuse_other_than_file
 from sfumato.kernels.ranking import by_appearance
 
 _GROUP, _WIDE, _FEWEST = BATCH_ROWS, 32, 1024
@@ -59,11 +60,8 @@ def check_destination(
     force
         Whether an existing file may be replaced.
     """
+    refuse_other_than_file(destination)
     path = Path(destination)
-    if path.is_dir():
-        raise ParameterError(
-            "this is a folder", where=destination, remedy="Name a file to write in it."
-        )
     if not path.parent.is_dir():
         raise ParameterError(
             "the folder to write to does not exist",
