@@ -114,7 +114,7 @@ def test_hashes_say_no_more_than_keys(
 ) -> None:
     """Keys that share a hash are compared, and rows that equal each other are looked past."""
     monkeypatch.setattr(proof, "CLASSES", 4)
-    monkeypatch.setattr(proof, "PART_ROWS", 20)
+    monkeypatch.setattr(proof, "CLASS_ROWS", 80)
     table = people(twice=True).drop_columns(["height", "smokes"])
     there, here = Table(opened(table)), sf.table(table, engine="memory")
     expected = sf.minimal_keys(here).keys
@@ -133,78 +133,122 @@ def test_hashes_say_no_more_than_keys(
         assert masks[0].details["weight"] == masks[1].details["weight"]
 
 
-def test_two_rows_that_agree_are_found_in_whatever_part_they_are(
-    monkeypatch: pytest.MonkeyPatch,
+def asking(rows: pa.Table) -> proof.Collisions:
+    asks = proof.Collisions(sf.table(rows, engine="duckdb"), Budget(), 0)
+    asks.sample(proof.SAMPLE_ROWS, 0)
+    return asks
+
+
+@pytest.mark.parametrize("room", [8, 60, 50_000])
+@pytest.mark.parametrize("twice", [True, False])
+def test_what_answers_say_of_other_sets_is_true(
+    monkeypatch: pytest.MonkeyPatch, room: int, twice: bool
 ) -> None:
-    monkeypatch.setattr(proof, "PART_ROWS", 10)
+    monkeypatch.setattr(proof, "CLASS_ROWS", room)
+    monkeypatch.setattr(proof, "ENOUGH_PAIRS", 2)
+    rows = people(150, seed=room, twice=twice)
+    here = sf.table(rows, engine="memory")
+    names = rows.column_names
+    asks, random = asking(rows), np.random.default_rng(room)
+    every = here.class_sizes(names)
+    sets = [s for size in range(7) for s in itertools.combinations(range(6), size)]
+    good = 0
+    for at in random.permutation(len(sets)):
+        demands = asks.demands(sets[at])
+        sizes = here.class_sizes([names[c] for c in sets[at]])
+        assert (len(demands) == 0) == (sizes == every)
+        assert not demands[:, list(sets[at])].any()
+        assert demands.any(axis=1).all()
+        good += sizes == every
+        if sizes == every:
+            assert asks.class_sizes(sets[at]) == every
+    assert good > 1
+    assert room < 50_000 or twice or asks.jobs < 30 < len(sets)
+
+
+def test_all_rows_that_share_a_hash_are_known_to_be_all() -> None:
+    pairs = sf.table(pa.table({"a": np.arange(10) // 2, "b": np.arange(10)}), engine="duckdb")
+    for limit in range(2, 14):
+        found, every = pairs.engine.rows_alike(["a"], ["b"], limit)  # type: ignore[attr-defined]
+        assert (found.entries, every) == (min(limit, 10), limit > 10)
+
+
+def test_rows_that_agree_are_found_in_whatever_part_they_are() -> None:
     for twice in range(8):
         codes = np.arange(100)
         codes[50 + twice] = twice
-        rows = pa.table({"code": codes, "nth": np.arange(100)})
-        asks = proof.Collisions(sf.table(rows, engine="duckdb"), Budget(), 0)
-        both = asks.of([(0,), (1,)])
+        asks = asking(pa.table({"code": codes, "nth": np.arange(100)}))
+        both = [asks.demands(one) for one in [(0,), (1,)]]
         assert [np.unique(one, axis=0).tolist() for one in both] == [[[False, True]], []]
         assert asks.class_sizes([1]).to_dict() == {1: 100}
 
 
 def test_sets_are_asked_about_in_any_order() -> None:
     rows = pa.table({"a": np.arange(100), "b": np.arange(100) % 50, "c": np.arange(100) % 25})
-    asks = proof.Collisions(sf.table(rows, engine="duckdb"), Budget(), 0)
     for one in ((1, 2), (2, 1)):
-        assert np.unique(asks.of([one])[0], axis=0).tolist() == [[True, False, False]]
+        assert np.unique(asking(rows).demands(one), axis=0).tolist() == [[True, False, False]]
+
+
+def test_one_answer_settles_many_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a part that agree on a set come before all that agree on it."""
+    monkeypatch.setattr(proof, "SAMPLE_ROWS", 1_000)
+    random = np.random.default_rng(6)
+    values = (91, 2, 5, 7, 17, 50, 9, 15, 400, 120, 1_000, 5_000)
+    rows = pa.table({f"c{at}": random.integers(0, many, 40_000) for at, many in enumerate(values)})
+    there = sf.table(rows, engine="duckdb")
+    asked = []
+    for way in ("rows_of_a_part", "rows_alike", "collisions"):
+        ask = getattr(type(there.engine), way)
+
+        def noted(self: Any, *given: Any, ask: Any = ask, way: str = way) -> Any:
+            asked.append(way)
+            return ask(self, *given)
+
+        monkeypatch.setattr(type(there.engine), way, noted)
+    here = sf.table(rows, engine="memory")
+    assert sf.minimum_key(there, proven=True).weight == sf.minimum_key(here, proven=True).weight
+    assert set(asked) == {"rows_of_a_part", "rows_alike"}
+    assert len(asked) < 15
+    asked.clear()
+    expected = sf.minimal_keys(here).keys
+    assert sf.minimal_keys(there).keys == expected
+    assert len(asked) < 50 < len(expected)
 
 
 def test_a_key_is_known_before_one_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(6)
     rows = pa.table({f"c{at}": random.integers(0, 4 + at, 2_000) for at in range(40)})
-    for step in ("feasible_candidate", "passing"):
-        budget = Budget(seconds=600)
+    steps: list[tuple[Any, str]] = [
+        (proof._Search, "feasible_candidate"),
+        (proof, "minimum_hitting_set"),
+    ]
+    for where, step in steps:
+        budget, work = Budget(seconds=600), getattr(where, step)
 
-        def ended(*_: Any, budget: Budget = budget) -> list[Any]:
+        def ended(*given: Any, budget: Budget = budget, work: Any = work) -> Any:
             budget.end()
-            return []
+            return work(*given)
 
         with monkeypatch.context() as patch:
-            patch.setattr(proof._Search, step, ended)
+            patch.setattr(where, step, ended)
             found = sf.minimum_key(sf.table(rows, engine="duckdb"), proven=True, budget=budget)
         assert (found.is_key, found.proven_minimum, found.stopped_by) == (True, False, "time")
         assert len(found.columns) < 8
 
 
-def test_a_sample_that_misleads_is_followed_by_a_larger_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    random = np.random.default_rng(6)
-    rows = pa.table({f"c{at}": random.integers(0, 9, 900) for at in range(14)})
-    best = len(sf.minimum_key(rows, proven=True).columns)
-    sample = proof.Asked.sample
-    monkeypatch.setattr(proof, "SAMPLE_ROWS", 80)
-    for often, samples in ((10**9, [80]), (4, [80, 320])):
-        drawn: list[int] = []
-
-        def noted(self: Any, rows: int, seed: int, drawn: list[int] = drawn) -> Any:
-            drawn.append(rows)
-            return sample(self, rows, seed)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(proof, "MISLED", often)
-            patch.setattr(proof.Asked, "sample", noted)
-            found = sf.minimum_key(sf.table(rows, engine="duckdb"), proven=True)
-        assert (len(found.columns), found.proven_minimum) == (best, True)
-        assert drawn == samples
-    wide = sf.table(pa.table({f"c{at}": np.arange(40_000) for at in range(90)}), engine="duckdb")
-    monkeypatch.setattr(proof, "SAMPLE_ROWS", 8_000)
+def test_rows_to_come_are_fewer_of_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "SAMPLE_BYTES", 1 << 27)
-    asks = proof.Collisions(wide, Budget(), 0)
-    few, more = (asks.sample(rows, 0).entries for rows in (8_000, 32_000))
-    assert few < 8_000 < 3 * few < more, "there is room for a larger one"
+    wide = pa.table({f"c{at}": np.arange(40_000) for at in range(90)})
+    asks = proof.Collisions(sf.table(wide, engine="duckdb"), Budget(), 0)
+    assert asks.sample(50_000, 0).entries == asks.fitting(50_000) < 8_000
 
 
 @pytest.mark.spark
 def test_a_null_is_part_of_the_hash_of_keys(spark: Any) -> None:
     frame = spark.createDataFrame([(None, 1), (1, None), (1, 1)], "a int, b int")
     there = sf.table(frame)
-    assert there.engine.shared_hashes([["a", "b"]], 9) == [[]]  # type: ignore[attr-defined]
+    found, every = there.engine.rows_alike(["a", "b"], ["a"], 9)  # type: ignore[attr-defined]
+    assert (found.entries, every) == (0, True)
 
 
 def test_what_a_mask_tells_of_columns_left_out_is_true(monkeypatch: pytest.MonkeyPatch) -> None:

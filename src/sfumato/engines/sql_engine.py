@@ -504,52 +504,44 @@ class SQLEngine:
 
     def collisions(
         self,
-        sets: Sequence[Sequence[str]],
+        by: Sequence[str],
         columns: Sequence[str],
         limit: int,
         budget: Budget | None = None,
-    ) -> list[list[list[bool]]]:
-        """For each column set, in which columns the rows of a class differ, for some classes.
+    ) -> list[tuple[bool, ...]]:
+        """In which columns the rows of a class of a column set differ, for some classes.
 
-        A set of which all classes hold equal rows has none.
+        None where all classes hold equal rows.
         """
         flags = [column_of(f"d{at}", pa.bool_()) for at in range(len(columns))]
-        statement = sql.collisions(self.connection.rows(), sets, columns, limit)
-        found = self._ask(statement, [whole_number("nth"), *flags], budget, "looking for rows")
-        answers: list[list[list[bool]]] = [[] for _ in sets]
-        for nth, *differ in zip(*(column.to_pylist() for column in found.columns), strict=True):
-            answers[nth].append(differ)
-        return answers
+        statement = sql.collisions(self.connection.rows(), by, columns, limit)
+        found = self._ask(statement, flags, budget, "looking for rows")
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
-    def shared_hashes(
+    def rows_of_a_part(
         self,
-        sets: Sequence[Sequence[str]],
-        limit: int,
-        parts: int = 1,
-        budget: Budget | None = None,
-    ) -> list[list[int]]:
-        """For each column set hashes of its cells that several rows share, the rarest first.
-
-        Fewer than `limit` are all, unless only one of some `parts` of the hashes was looked at.
-        """
-        statement = sql.shared_hashes(self.connection.rows(), sets, limit, parts)
-        answers: list[list[int]] = [[] for _ in sets]
-        for nth, hashed in self._figures(statement, budget, "looking for equal rows"):
-            answers[nth].append(hashed)
-        return answers
-
-    def rows_of_hashes(
-        self,
-        sets: Sequence[Sequence[str]],
-        hashes: Sequence[Sequence[int]],
+        by: Sequence[str],
+        parts: int,
         columns: Sequence[str],
         limit: int,
+        seed: int,
         budget: Budget | None = None,
     ) -> Codes:
-        """Rows whose cells have one of some hashes, by any of some column sets."""
+        """Rows of one of some parts, in which rows that agree on some columns are together."""
         rows, declared = self.connection.rows(), columns_named(self.schema(), columns)
-        statement = sql.rows_of_hashes(rows, sets, hashes, columns, limit)
-        return codes_of_table(self._ask(statement, declared, budget, "looking for equal rows"))
+        statement = sql.rows_of_a_part(rows, by, parts, columns, seed).limit(limit)
+        with self.asking("looking for equal rows", budget) as session:
+            session.seed(seed)
+            return codes_of_table(session.execute(statement, declared))
+
+    def rows_alike(
+        self, by: Sequence[str], columns: Sequence[str], limit: int, budget: Budget | None = None
+    ) -> tuple[Codes, bool]:
+        """Rows that share a hash of some columns, the rarest first; and whether these are all."""
+        rows, declared = self.connection.rows(), columns_named(self.schema(), columns)
+        statement = sql.rows_alike(rows, by, columns, limit)
+        found = self._ask(statement, declared, budget, "looking for equal rows")
+        return codes_of_table(found), found.num_rows < limit
 
     def part_counts(
         self,

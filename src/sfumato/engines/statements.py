@@ -84,6 +84,10 @@ class Dialect:
         """A number that equal keys share, and others hardly ever; None if there is none."""
         return self.class_hash(keys)
 
+    def by_key(self, statement: exp.Select) -> exp.Select:
+        """Hashes that are about to be grouped, nearly all of which differ."""
+        return statement
+
     def length(self, cell: Node, kind: Kind) -> Node:
         """How long a text or a binary cell is."""
         return call(self.octets, exp.cast(cell, "text") if kind == "text" else cell)
@@ -661,66 +665,51 @@ def nothing_of(
     return select(f"SELECT CELLS{source} WHERE FALSE", rows, CELLS=cells)
 
 
-def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], limit: int) -> Node:
-    """For each of some column sets, classes whose rows differ elsewhere, the smallest first.
+def collisions(rows: Rows, chosen: Sequence[str], names: Sequence[str], limit: int) -> exp.Select:
+    """Classes of a column set whose rows differ elsewhere, the smallest first.
 
-    Of each class come the number of its set and, for each of `names`, whether its rows differ.
+    Of each class it comes, for each of `names`, whether its rows differ.
     """
     shown = [field(f"d{nth}") for nth in range(len(names))]
-    asked: list[exp.Select] = []
-    for at, chosen in enumerate(sets):
-        flags = [
-            named(exp.false() if n in chosen else _varies(rows, n), f"d{nth}")
-            for nth, n in enumerate(names)
-        ]
-        template = "SELECT FLAGS, COUNT(*) AS size FROM ORIGIN HAVING COUNT(*) > 1"
-        inside = select(template, rows, FLAGS=flags)
-        if chosen and rows.dialect.joins_alike:
-            inside = _of_several_rows(inside, rows, chosen)
-        some = select(
-            "SELECT NTH AS nth, SHOWN FROM CLASSES AS classes WHERE DIFFER ORDER BY size",
-            NTH=exp.convert(at),
-            SHOWN=shown,
-            CLASSES=inside.group_by(*rows.keys(chosen)) if chosen else inside,
-            DIFFER=exp.or_(*shown),
-        ).limit(limit)
-        asked.append(select("SELECT * FROM CLASSES", CLASSES=some.subquery(quoted(f"set{at}"))))
-    return all_of(asked)
+    flags = [
+        named(exp.false() if n in chosen else _varies(rows, n), f"d{nth}")
+        for nth, n in enumerate(names)
+    ]
+    template = "SELECT FLAGS, COUNT(*) AS size FROM ORIGIN HAVING COUNT(*) > 1"
+    inside = select(template, rows, FLAGS=flags)
+    if chosen and rows.dialect.joins_alike:
+        inside = _of_several_rows(inside, rows, chosen)
+    return select(
+        "SELECT SHOWN FROM CLASSES AS classes WHERE DIFFER ORDER BY size",
+        SHOWN=shown,
+        CLASSES=inside.group_by(*rows.keys(chosen)) if chosen else inside,
+        DIFFER=exp.or_(*shown),
+    ).limit(limit)
 
 
-def shared_hashes(rows: Rows, sets: Sequence[Sequence[str]], limit: int, parts: int) -> exp.Query:
-    """For each of some column sets, hashes of keys that several rows share, the rarest first.
-
-    Where fewer than `limit` come, these are all. With more `parts`, only hashes that leave no
-    remainder are counted. None of the sets is empty.
-    """
-    asked: list[exp.Select] = []
-    for at, chosen in enumerate(sets):
-        each = select("SELECT HASHED AS h FROM ORIGIN", rows, HASHED=_key_hash(rows, chosen))
-        several = select(
-            "SELECT NTH AS nth, h, COUNT(*) AS size FROM EACH AS hashed GROUP BY h "
-            "HAVING COUNT(*) > 1 ORDER BY size",
-            NTH=exp.convert(at),
-            EACH=each,
-        ).limit(limit)
-        if parts > 1:
-            several = several.where((field("h") % parts).eq(0))
-        found = several.subquery(quoted(f"set{at}"))
-        asked.append(select("SELECT nth, h FROM FOUND", FOUND=found))
-    return all_of(asked)
-
-
-def rows_of_hashes(
-    rows: Rows,
-    sets: Sequence[Sequence[str]],
-    hashes: Sequence[Sequence[int]],
-    names: Sequence[str],
-    limit: int,
-) -> Node:
-    """Rows whose keys have one of some hashes, by any of some column sets."""
-    any_of = [_key_hash(rows, one).isin(*some) for one, some in zip(sets, hashes, strict=True)]
+def rows_of_a_part(
+    rows: Rows, by: Sequence[str], parts: int, names: Sequence[str], seed: int
+) -> exp.Select:
+    """Rows whose hash of some columns leaves no remainder, in random order."""
     found = select("SELECT CELLS FROM ORIGIN", rows, CELLS=rows.cells(names))
-    return found.where(exp.or_(*any_of)).limit(limit)
+    found = found.where((exp.paren(_key_hash(rows, by)) % parts).eq(0))
+    return found.order_by(rows.dialect.random(seed))
+
+
+def rows_alike(rows: Rows, by: Sequence[str], names: Sequence[str], limit: int) -> exp.Select:
+    """Rows that share a hash of some columns; where as many as the limit come, there may be more.
+
+    Hashes that fewest rows share come first. Each has two rows, so that half as many are enough.
+    """
+    key = _key_hash(rows, by)
+    several = select(
+        "SELECT h, COUNT(*) AS size FROM EACH AS hashed GROUP BY h HAVING COUNT(*) > 1 "
+        "ORDER BY size",
+        EACH=rows.dialect.by_key(select("SELECT HASHED AS h FROM ORIGIN", rows, HASHED=key)),
+    ).limit(-(-limit // 2))
+    shared = select("SELECT h FROM SEVERAL AS several", SEVERAL=several)
+    found = select("SELECT CELLS FROM ORIGIN", rows, CELLS=rows.cells(names))
+    return found.where(exp.In(this=key, query=shared.subquery())).limit(limit)
 
 
 def _key_hash(rows: Rows, names: Sequence[str]) -> Node:

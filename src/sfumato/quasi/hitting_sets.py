@@ -78,6 +78,27 @@ def differences_within_classes(
     return demands[demands.any(axis=1)]
 
 
+def all_differences(codes: Codes, columns: Sequence[int], most: int) -> Sets | None:
+    """Difference sets of all rows that a column set leaves together, of which none holds another.
+
+    None where more than so many pairs of different rows are left together.
+    """
+    ids, number = codes.numbered(codes.columns)
+    codes = codes.take(kernels.representatives(ids, number))
+    chosen = codes.select([codes.columns[c] for c in columns])
+    partition = kernels.partition_of(chosen.arrays, chosen.cardinalities)
+    if partition.pairs > most:
+        return None
+    table = np.stack([array[partition.rows] for array in codes.arrays], axis=1)
+    sizes = np.diff(partition.starts)
+    class_of = np.repeat(np.arange(partition.classes), sizes)
+    found = [np.zeros((0, table.shape[1]), dtype=np.bool_)]
+    for apart in range(1, int(sizes.max(initial=0))):
+        together = class_of[apart:] == class_of[:-apart]
+        found.append(_distinct(table[apart:][together] != table[:-apart][together]))
+    return minimal_sets(np.concatenate(found))
+
+
 def _distinct(sets: Sets) -> Sets:
     """Each set once."""
     packed = np.packbits(sets, axis=1)

@@ -281,8 +281,11 @@ def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKey
     family.add(asks.first())
 
     def asked(waiting: list[Set]) -> Iterable[tuple[Set, Sets]]:
-        some = waiting[: asks.together]
-        return () if budget.spent() else zip(some, asks.of(some), strict=True)
+        for columns in waiting:
+            if budget.spent():
+                return
+            if family.hit_by(columns):  # what was learnt since may have ruled it out
+                yield columns, asks.demands(columns)
 
     found = _minimal(family, asked, question.max_size, budget)
     found = found.within(len(names), question.max_size)

@@ -10,13 +10,16 @@ For β-sets the demand comes from column sets that fail: every answer needs a co
 failing set, and the larger the failing set, the stronger the demand.
 
 Rows of a table that is too large to pull over stay where they are, and keys are proven by
-counterexamples. What a sample demands the table demands, so only sets that tell sampled rows apart
-are asked about. The database counts hashes of their cells: where no two rows share one, no two
-agree on the set. Else a few rows that share one come, and their difference sets rule out the set
-and others. Equal rows may be so many that no others come. Then the database is asked for classes of
-the set that hold different rows, the smallest first, and tells of each in which columns its rows
-differ. Every key holds one of these, whether the class has two rows or more. A set of which no such
-class exists is as good as all columns.
+counterexamples (`Collisions`). What a sample demands the table demands, so only sets that tell
+sampled rows apart are asked about. A sample of all rows holds few that agree on a set: of a part in
+which all rows of a value are together, more come. Where few rows of all agree on some columns of a
+set, by a hash of their cells, all of these come. They demand all there is to demand of sets that
+hold these columns: one answer rules out many, or says that they are as good as all columns.
+
+Equal rows may be so many that no others come. Then the database is asked for classes of the set
+that hold different rows, the smallest first, and tells of each in which columns its rows differ.
+Every key holds one of these, whether the class has two rows or more. A set of which no such class
+exists is as good as all columns.
 """
 
 from __future__ import annotations
@@ -24,11 +27,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato import kernels
 from sfumato.budget import Budget
@@ -39,6 +43,7 @@ from sfumato.quasi.greedy import Goal, greedy, histogram, without_redundant
 from sfumato.quasi.hitting_sets import (
     Hitting,
     SetFamily,
+    all_differences,
     differences_within,
     differences_within_classes,
     greedy_hitting_set,
@@ -251,14 +256,15 @@ PULLED_ROWS = 200_000
 SAMPLE_ROWS, FEW_ROWS, SAMPLE_BYTES = 50_000, 5_000, 1 << 29
 """Rows from which difference sets come at first, and where all minimal keys are sought; memory that
 is enough for these."""
-MISLED, MORE = 8, 4
-"""Sets that were asked about in vain before one sample more is drawn, and how much larger it is."""
-ALIKE = 4
-"""Sets that cost as little, and are asked about together."""
-PART_ROWS = 1_000_000
-"""Rows, about, whose classes are looked at first for two that share a hash."""
-CLASSES, CLASS_ROWS = 1_000, 10_000
-"""Classes that are asked for at a time, and rows of these."""
+ENOUGH_PAIRS = 50
+"""Pairs of sampled rows that must agree on a set to tell how many of all do."""
+PART_CLASSES = 4
+"""Classes, about, that a part holds at least."""
+CLASSES, CLASS_ROWS = 1_000, 50_000
+"""Classes that are compared for a set; rows that may agree on one, to come."""
+ALIKE, TAUGHT = 4, 256
+"""Sets that cost as little and are looked into before the cheapest are sought again; difference
+sets that are learnt of one at a time, the smallest."""
 TOGETHER = 16
 """Column sets that one statement asks about, at most."""
 NARROW = 32
@@ -358,14 +364,16 @@ class Asked:
         self.ahead([columns])
         return self._known[frozenset(columns)]
 
-    def sample(self, rows: int, seed: int) -> Codes:
-        """Sampled rows, fewer of long or many cells: what they demand the whole table demands."""
+    def fitting(self, rows: int) -> int:
+        """So many rows to come, or fewer of long or many cells."""
         able = self.budget.part(1.0)
-        most = SAMPLE_BYTES * max(1, rows // SAMPLE_ROWS)
-        able.memory = min(most, self.budget.memory or most)
+        able.memory = min(SAMPLE_BYTES, self.budget.memory or SAMPLE_BYTES)
+        return self.engine.fitting(rows, self.opened.columns, able)
+
+    def sample(self, rows: int, seed: int) -> Codes:
+        """Sampled rows, as many as fit: what they demand the whole table demands."""
         lengths = self.engine.lengths_asked
-        rows = self.engine.fitting(rows, self.opened.columns, able)
-        codes = sampled_rows(self.opened, rows, seed, self.budget)
+        codes = sampled_rows(self.opened, self.fitting(rows), seed, self.budget)
         self.jobs += 1 + self.engine.lengths_asked - lengths
         self.collected += codes.entries + self.engine.lengths_asked - lengths
         return codes
@@ -389,17 +397,36 @@ class Asked:
 
 
 class Collisions(Asked):
-    """Asks what column sets fail to tell apart."""
+    """Asks what column sets fail to tell apart, and remembers what answers say of other sets.
+
+    Rows that agree on a set agree on each of its subsets. So of a small set, of which few rows
+    agree, all of these are asked for: they say what every larger set leaves together.
+
+    Attributes
+    ----------
+    samples
+        Rows that came: what they demand the table demands.
+    hashes
+        Whether the database can hash cells.
+    """
 
     def __init__(self, opened: Table, budget: Budget, seed: int) -> None:
         super().__init__(opened, budget)
         self.random = np.random.default_rng(seed)
         self.seed = seed
-        if self.engine.source is not None and budget.memory is not None:
-            self.together = 1  # sooner than it would turn out that there is no room for several
-        self.together = max(1, self.together * NARROW // max(NARROW, len(opened.columns)))
+        self.samples: list[Codes] = []
         rows = self.engine.connection.rows()
         self.hashes = rows.dialect.key_hash(rows.keys(opened.columns)) is not None
+        self._settled: dict[frozenset[int], tuple[Matrix, ClassSizes]] = {}
+        self._crowded: set[frozenset[int]] = set()
+        self._parted: list[frozenset[int]] = []
+        self._pairs: dict[tuple[int, ...], float] = {}
+
+    def sample(self, rows: int, seed: int) -> Codes:
+        """Sampled rows, which are remembered."""
+        codes = super().sample(rows, seed)
+        self.samples.append(codes)
+        return codes
 
     def first(self) -> Matrix:
         """Difference sets of neighbours in a sample."""
@@ -407,76 +434,138 @@ class Collisions(Asked):
         everything = kernels.whole(codes.entries)
         return differences_within_classes(codes, everything, self.random, rows=FEW_ROWS)
 
-    def of(self, sets: Sequence[Set]) -> list[Matrix]:
-        """For each set the columns in which classes of it differ; none if it is as good as all.
+    def demands(self, columns: Sequence[int]) -> Matrix:
+        """In which columns rows differ that a set leaves together; none if it is as good as all.
 
-        Hashes of keys tell first whether rows of a part of the classes share one, then of all.
-        Where so many do that not all were looked at, and none of those differ, keys are compared.
+        Where rows that came do not say it, those of a part of the table come, then all that agree
+        on a subset. Where equal rows are too many for that, cells are compared where they are.
         """
-        parts = [1] if self.rows < 2 * PART_ROWS else [self.rows // PART_ROWS, 1]
-        found: dict[Set, Matrix] = {}
-        for of_all in parts:
-            asked = [one for one in sets if one and one not in found]
-            if asked and self.hashes:
-                found |= self._by_hashes(asked, of_all)
+        order = tuple(sorted(columns, key=lambda c: (self._likely((c,)), c)))
+        while (known := self._known_demands(columns)) is None:
+            if (base := self._worth_a_part(order)) is not None:
+                self._draw_part(base)
+            elif (base := self._worth_all(order)) is not None:
+                self._draw_all(base)
+            else:
+                return self._compared(columns)
+        return known
+
+    def _known_demands(self, columns: Sequence[int]) -> Matrix | None:
+        """The same where rows that came say it."""
+        for base, (differ, sizes) in self._settled.items():
+            if base.issubset(columns):
+                left = differ[~differ[:, list(columns)].any(axis=1)]
+                if not len(left):
+                    self._known[frozenset(columns)] = sizes
+                return left[np.argsort(left.sum(axis=1), kind="stable")[:TAUGHT]]
+        for codes in self.samples:
+            differ = differences_within(codes, columns, self.random)
+            if len(differ):
+                return differ
+        return None
+
+    def _likely(self, columns: tuple[int, ...]) -> float:
+        """How many pairs of rows agree on columns, about.
+
+        As many as in the sample; where few do there, as if the last column were independent.
+        """
+        if columns not in self._pairs:
+            sample = self.samples[0]
+            every, drawn = (n * (n - 1) / 2 for n in (self.rows, max(2, sample.rows)))
+            before = self._likely(columns[:-1]) if columns else every
+            found = 0
+            if before * drawn >= ENOUGH_PAIRS * every:
+                found = histogram(sample, columns).unseparated_pairs
+            if len(columns) < 2 or found >= ENOUGH_PAIRS:
+                self._pairs[columns] = found * every / drawn
+            else:
+                self._pairs[columns] = before * self._likely(columns[-1:]) / every
+        return self._pairs[columns]
+
+    def _worth_a_part(self, order: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Columns whose values say the part, where rows of one are likely to agree on a set."""
+        parts = self.rows // self.fitting(SAMPLE_ROWS)
+        known = any(base.issubset(order) for base in self._parted)
+        if known or parts < 2 or not self.hashes or self._likely(order) < parts or self._full():
+            return None
+        enough = self.rows**2 / 2 / PART_CLASSES / parts
+        beginnings = (order[:many] for many in range(1, len(order)))
+        return next((base for base in beginnings if self._likely(base) < enough), None)
+
+    def _worth_all(self, order: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The smallest beginning of a set on which few rows agree."""
+        few = self.fitting(CLASS_ROWS) / 4
+        beginnings = (order[:many] for many in range(1, len(order) + 1))
+        return next(
+            (
+                base
+                for base in beginnings
+                if self.hashes
+                and frozenset(base) not in self._crowded
+                and (base == order or self._likely(base) < few)
+            ),
+            None,
+        )
+
+    def _draw_part(self, base: tuple[int, ...]) -> None:
+        """Let rows of one part come, in which those that agree on columns are together."""
+        self._parted.append(frozenset(base))
+        most = self.fitting(SAMPLE_ROWS)
+        self._keep(
+            self.engine.rows_of_a_part(
+                [self.opened.columns[c] for c in base],
+                self.rows // most,
+                self.opened.columns,
+                most,
+                self.seed,
+                self.budget,
+            )
+        )
+
+    def _draw_all(self, base: tuple[int, ...]) -> None:
+        """Let rows come that share a hash of columns: all, where there is room for them."""
+        most = self.fitting(CLASS_ROWS)
+        codes, every = self.engine.rows_alike(
+            [self.opened.columns[c] for c in base], self.opened.columns, most, self.budget
+        )
+        differ = all_differences(codes, base, 4 * most) if every else None
+        if differ is None:
+            self._crowded.add(frozenset(base))
+            return self._keep(codes)
+        self._count(codes.entries)
+        sizes = histogram(codes, range(len(codes.columns))).to_dict()
+        sizes[1] = sizes.get(1, 0) + self.rows - codes.entries
+        self._settled[frozenset(base)] = differ, ClassSizes.of(sizes)
+
+    def _keep(self, codes: Codes) -> None:
+        """Remember rows without their values, as long as there is room."""
+        self._count(codes.entries)
+        if not self._full():
+            nothing = tuple(pa.nulls(len(one)) for one in codes.values)
+            self.samples.append(replace(codes, values=nothing))
+
+    def _full(self) -> bool:
+        held = sum(array.nbytes for codes in self.samples for array in codes.arrays)
+        return 4 * held > (self.budget.memory or SAMPLE_BYTES)
+
+    def _compared(self, columns: Sequence[int]) -> Matrix:
+        """The same of classes, cells of which are compared where they are."""
         names = self.opened.columns
-        asked = [one for one in sets if one not in found]
-        answers = list(
-            self._answers(
-                asked, lambda some: self.engine.collisions(some, names, CLASSES, self.budget)
-            )
-        )
-        self.collected += sum(map(len, answers))
-        found |= {one: self._matrix(differ) for one, differ in zip(asked, answers, strict=True)}
-        return [found[one] for one in sets]
+        chosen = [names[c] for c in sorted(columns)]
+        differ = self.engine.collisions(chosen, names, CLASSES, self.budget)
+        self._count(len(differ))
+        return np.asarray(differ, dtype=np.bool_).reshape(-1, len(names))
 
-    def _by_hashes(self, sets: Sequence[Set], parts: int) -> dict[Set, Matrix]:
-        """What is known of sets once some of the rows that share a hash of their keys were seen."""
-        names, found = self.opened.columns, dict[Set, Matrix]()
-        limit = max(1, CLASSES // len(sets))
-        hashes = dict(
-            zip(
-                sets,
-                self._answers(
-                    sets, lambda some: self.engine.shared_hashes(some, limit, parts, self.budget)
-                ),
-                strict=True,
-            )
-        )
-        self.collected += sum(map(len, hashes.values()))
-        for columns in [one for one in sets if parts == 1 and not hashes[one]]:
-            found[columns] = np.zeros((0, len(names)), dtype=np.bool_)
-            self._known[frozenset(columns)] = ClassSizes.of({1: self.rows})
-        shared = [one for one in sets if hashes[one]]
-        if not shared:
-            return found
-        codes = self.engine.rows_of_hashes(
-            [[names[c] for c in sorted(one)] for one in shared],  # a hash goes by their order
-            [hashes[one] for one in shared],
-            names,
-            CLASS_ROWS,
-            self.budget,
-        )
+    def _count(self, rows: int) -> None:
         self.jobs += 1
-        self.collected += codes.entries
-        for columns in shared:
-            differ = differences_within(codes, columns, self.random, rows=4 * CLASS_ROWS)
-            every = parts == 1 and len(hashes[columns]) < limit and codes.entries < CLASS_ROWS
-            if len(differ) or every:
-                found[columns] = differ
-            elif parts == 1:
-                self.hashes = False  # equal rows are so many that no others would be seen
-        return found
-
-    def _matrix(self, differ: Sequence[Sequence[bool]]) -> Matrix:
-        return np.asarray(differ, dtype=np.bool_).reshape(-1, len(self.opened.columns))
+        self.collected += rows
 
     def told(self) -> str:
         """What it took, in a sentence."""
         return (
             f"{self.jobs:,} statements, besides the count of all rows, were answered where the "
             f"rows are; {self.collected:,} rows "
-            "came back: sampled ones, hashes that rows share, such rows, and counts"
+            "came back: sampled ones, some that share hashes, and counts"
         )
 
 
@@ -484,8 +573,7 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
     """The cheapest set that tells apart all rows which all columns tell apart.
 
     What a sample demands is learnt here; where the rows are, only sets are asked about that tell
-    sampled rows apart, several that cost as little at a time. Where many tell a sample apart and
-    not the table, each would be asked about: a larger sample rules out most of them.
+    apart all rows which came.
 
     Without `prove` a small one: what is chosen greedily from sampled rows, with columns that tell
     apart what it leaves together in the table, and without what is redundant. So it is where time,
@@ -493,28 +581,24 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
     set is known, all columns are the answer.
     """
     family = SetFamily(len(costs))
-    lower, rounds, in_vain = 0.0, 0, 0
+    lower, rounds = 0.0, 0
     best = tuple(range(len(costs)))
 
     def cost(columns: Sequence[int]) -> float:
         return float(sum(costs[c] for c in columns))
 
-    def sampled(rows: int) -> _Search:
-        codes = asks.sample(rows, asks.seed)
-        goal = Goal(pairs=histogram(codes, range(len(costs))).unseparated_pairs)
-        search = _Search(codes, costs, goal, True, asks.random)
-        search.family = family
-        return search
-
     def met(columns: Sequence[int]) -> bool:
-        if not (family.hit_by(columns) and here.met(columns)):
+        if not family.hit_by(columns):
             return False
-        (demands,) = asks.of([tuple(columns)])
+        demands = asks.demands(columns)
         family.add(demands)
         return not len(demands)
 
     with asks.until_time_is_over():
-        here = sampled(SAMPLE_ROWS)
+        codes = asks.sample(SAMPLE_ROWS, asks.seed)
+        goal = Goal(pairs=histogram(codes, range(len(costs))).unseparated_pairs)
+        here = _Search(codes, costs, goal, True, asks.random)
+        here.family = family
         best = _known_key(asks, here, budget) or best
         best = without_redundant(best, costs, met)
         if prove:
@@ -527,19 +611,10 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
             if lower >= cost(best) - 1e-9:
                 break
             candidates = here.passing((hit.columns, *hit.others), ALIKE)
-            if not candidates:
-                continue
-            answers = asks.of(candidates)
-            family.add(np.concatenate(answers))
-            good = [
-                one for one, demands in zip(candidates, answers, strict=True) if not len(demands)
-            ]
-            if good:
-                best = min(good[0], best, key=cost)
+            good = next((one for one in candidates if met(one)), None)
+            if good is not None:
+                best = min(good, best, key=cost)
                 break
-            before, in_vain = in_vain, in_vain + len(candidates)
-            if before < MISLED <= in_vain:
-                here = sampled(MORE * SAMPLE_ROWS)
     stopped = budget.stopped_by
     if stopped is None and prove and lower < cost(best) - 1e-9:
         stopped = "memory"
@@ -560,7 +635,7 @@ def _known_key(asks: Collisions, here: _Search, budget: Budget) -> tuple[int, ..
     """
     chosen = greedy(here.codes, here.costs, here.goal, budget=budget).columns
     while not budget.spent():
-        (demands,) = asks.of([chosen])
+        demands = asks.demands(chosen)
         if not len(demands):
             return chosen
         here.family.add(demands)
