@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.engines.staging import WrittenFile
+from sfumato.engines.writing import format_of
 from sfumato.errors import ColumnError, InputError, ParameterError, SourceError
 from sfumato.tables.open import stream
 from sfumato.tables.text import TextFile
@@ -35,6 +37,15 @@ def file(tmp_path):
 
 
 PEOPLE = [{"name": "José", "age": 40}, {"name": "Zoë", "age": 30}]
+
+
+def test_columns_are_declared_once(file):
+    """Each of thousands is asked for by its name, and all of them are looked through for it."""
+    path = file("name,age\nJosé,40\n")
+    text = TextFile(path, "people.csv")
+    schema = pa.schema([(column.name, column.type) for column in text.schema()])
+    for source in (text, WrittenFile(path, format_of("a.csv", None), schema, "a.csv")):
+        assert source.schema() is source.schema()
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Container, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
@@ -404,6 +405,10 @@ class WrittenFile:
 
     def schema(self) -> tuple[Column, ...]:
         """The columns, as they were declared when the file was written."""
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> tuple[Column, ...]:
         return tuple(column_of(f.name, f.type, where=self.name) for f in self.arrow_schema)
 
     def row_count(self) -> int | None:

@@ -11,6 +11,7 @@ import codecs
 import io
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -114,10 +115,13 @@ class TextFile(BaseSource):
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types; the first call reads the file."""
-        readings = self._decided()
+        return self._declared
+
+    @cached_property
+    def _declared(self) -> tuple[Column, ...]:
         return tuple(
             column_of(name, reading.type(), where=self.name)
-            for name, reading in zip(self._names, readings, strict=True)
+            for name, reading in zip(self._names, self._decided(), strict=True)
         )
 
     def row_count(self) -> int | None:
