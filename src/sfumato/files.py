@@ -119,6 +119,14 @@ def require_folder(
     )
 
 
+def may_be_dataset(source: Any) -> bool:
+    """Whether a source could be a dataset, judged without loading what reads them."""
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    text = os.fsdecode(source)
+    return text.lower().endswith((".toml", ".*")) or os.path.isdir(text)
+
+
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> tuple[str, str]:
     """Why a file cannot be read, and what to do about it."""
     code = getattr(error, "errno", None)

@@ -152,6 +152,22 @@ def test_parts_of_one_table_are_no_dataset(tmp_path: Path) -> None:
     assert not is_dataset(empty)
 
 
+def test_one_table_is_no_dataset(house: Path, tmp_path: Path) -> None:
+    """What is asked of one table points to the verbs of datasets, whatever names the dataset."""
+    for name, columns in (("a", {"x": [1]}), ("b", {"y": [1]})):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    made = sf.relational.dataset(house)
+    schema = "postgresql:///db#ward.*"
+    description = house / "dataset.toml"
+    for given in (description, str(house), tmp_path, schema, made):
+        with pytest.raises(ParameterError, match=r"of several tables\. .* sfumato\.relational"):
+            sf.table(given)
+        with pytest.raises(ParameterError, match="of several tables"):
+            sf.risk(given, qi=["sex"])
+    with pytest.raises(SourceError, match="no such file"):
+        sf.table(tmp_path / "other.toml")
+
+
 def test_a_person_must_be_said_and_be_one_row_each(house: Path, key: Path) -> None:
     asked = {"qi": ["patients.sex"], "k": 2, "m": 1, "linkable": True, "key_file": key}
     (house / "dataset.toml").unlink()

@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from sfumato.cli._options import split_columns
-from sfumato.cli._running import Run, figures, listed, may_be_dataset, titled, warned
+from sfumato.cli._running import Run, figures, listed, titled, warned
 from sfumato.errors import ParameterError
-from sfumato.files import write_text
+from sfumato.files import may_be_dataset, write_text
 from sfumato.tables.formats import is_postgres
 from sfumato.wording import counted, rows_known, several_below
 

@@ -21,6 +21,7 @@ from sfumato.cli import VerbGroup, _options, guarded, visible, visible_json
 from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
 from sfumato.fields import parameters
+from sfumato.files import may_be_dataset
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -150,13 +151,6 @@ class Run:
         """The table named on the command line, without the excluded columns."""
         assert self.source is not None
         table = _opener()
-        if self.names_dataset:
-            raise ParameterError(
-                "this is a dataset of several tables",
-                where=self.source,
-                remedy="Name one of its tables; scan, anonymize, verify, attack and report take "
-                "datasets.",
-            )
         hidden = _options.split_columns(self.exclude)
         self.parse |= _options.parse_kinds(self.reading.get("parse"))
         reading = {**self.reading, "parse": self.parse}
@@ -316,12 +310,6 @@ class _Visible:
                 yield segment
             else:
                 yield Segment(visible(segment.text), segment.style)
-
-
-def may_be_dataset(source: str | None) -> bool:
-    """Whether a source could be a dataset, judged without loading what reads them."""
-    text = str(source)
-    return text.lower().endswith(".toml") or text.endswith(".*") or os.path.isdir(text)
 
 
 def _may_be_text(source: str) -> bool:

@@ -16,10 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from sfumato.budget import PROGRAM_MEMORY, Budget
-from sfumato.engines.foreign import FOREIGN
 from sfumato.errors import (
     ColumnError,
     EngineMemoryError,
@@ -43,21 +40,20 @@ from sfumato.relational.discovery import (
 )
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
+from sfumato.tables.several import (
+    DESCRIPTION,
+    MOST_TABLES,
+    TABLE_ENDINGS,
+    names_several,
+    schema_of,
+    table_files,
+)
 from sfumato.wording import counted, shown
 
-DESCRIPTION = "dataset.toml"
-"""What the file is called that describes a folder."""
 _LONGEST = 1 << 20
 """Bytes of a description that are read."""
-_MOST_TABLES = 500
 _NAME = re.compile(r"\w[\w .()-]{0,98}")
 """Names of tables: they become names of files."""
-TABLE_ENDINGS = (
-    ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".parquet", ".pq", ".arrow",
-    ".feather", *(f".{end}" for one in FOREIGN.values() for end in one.endings if end != "db"),
-)  # fmt: skip
-_IN_SCHEMA = ".*"
-"""What follows the name of a schema of PostgreSQL that is a dataset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,66 +247,16 @@ Opener = Callable[[Any], Table]
 
 
 def is_dataset(source: Any) -> bool:
-    """Whether a source is a dataset: a description, a folder of tables, or a schema.
-
-    A folder of Parquet files is one table, unless a description lies in it or they are no parts of
-    one table: their columns differ.
+    """Whether a source is a dataset, open or described, or names one (see `names_several`).
 
     Examples
     --------
-    >>> is_dataset("dataset.toml"), is_dataset("people.csv"), is_dataset("postgresql:///db#ward.*")
+    >>> is_dataset({"tables": {}}), is_dataset("people.csv"), is_dataset("postgresql:///db#ward.*")
     (True, False, True)
     """
     if isinstance(source, (Dataset, Mapping)):
         return True
-    if not isinstance(source, (str, os.PathLike)):
-        return False
-    text = os.fspath(source)
-    if is_postgres(text):
-        return schema_of(text) is not None
-    if text.lower().endswith(".toml"):
-        return True
-    place = Path(text)
-    if not place.is_dir():
-        return False
-    if (place / DESCRIPTION).is_file():
-        return True
-    files = table_files(place)
-    parquet = [one for one in files if one.name.lower().endswith((".parquet", ".pq"))]
-    if not parquet:
-        return bool(files)
-    return any(_header(one) != _header(parquet[0]) for one in parquet[1:_MOST_TABLES])
-
-
-def _header(file: Path) -> tuple[str, ...]:
-    """Names of the columns of a Parquet file; none where it is not one."""
-    import pyarrow.parquet as pq
-
-    try:
-        return tuple(pq.read_schema(file).names)
-    except (OSError, pa.ArrowException):
-        return ()
-
-
-def schema_of(address: str) -> str | None:
-    """The schema of an address ``postgresql://…#schema.*``; None if it names something else."""
-    fragment = address.partition("#")[2]
-    if not fragment.endswith(_IN_SCHEMA) or not is_postgres(address):
-        return None
-    return fragment.removesuffix(_IN_SCHEMA)
-
-
-def table_files(folder: Path) -> list[Path]:
-    """The files of a folder that are tables by their names; links lead elsewhere and are none."""
-    return [
-        one
-        for one in sorted(folder.iterdir())
-        if one.name.lower().endswith(TABLE_ENDINGS)
-        and not one.name.startswith(".")
-        and not one.name.endswith("certificate.json")
-        and one.is_file()
-        and not one.is_symlink()
-    ]
+    return isinstance(source, (str, os.PathLike)) and names_several(os.fspath(source))
 
 
 @checked
@@ -375,7 +321,7 @@ def _folder(place: Path, opening: Opener) -> Dataset:
             remedy="Name a folder of CSV or Parquet files, or a dataset.toml.",
         )
     tables: dict[str, TableOf] = {}
-    for file in files[: _MOST_TABLES + 1]:
+    for file in files[: MOST_TABLES + 1]:
         name = _stem(file.name)
         if name in tables:
             raise SourceError(
@@ -649,9 +595,9 @@ def _named(name: str, where: str) -> str:
 
 
 def _require_few(tables: Mapping[str, Any], where: str) -> None:
-    if len(tables) > _MOST_TABLES:
+    if len(tables) > MOST_TABLES:
         raise SourceError(
-            f"a dataset has at most {_MOST_TABLES} tables",
+            f"a dataset has at most {MOST_TABLES} tables",
             where=where,
             remedy="Describe those that belong together.",
         )

@@ -13,8 +13,9 @@ from sfumato.anonymization.actions import key_of
 from sfumato.anonymization.request import Request
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.keyfiles import pseudonym_key
-from sfumato.relational.description import DESCRIPTION, Dataset, require_person, split_name
+from sfumato.relational.description import Dataset, require_person, split_name
 from sfumato.tables import Table
+from sfumato.tables.several import DESCRIPTION
 from sfumato.wording import shown
 
 _UNDERSTOOD = frozenset(

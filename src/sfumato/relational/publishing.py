@@ -13,13 +13,14 @@ from sfumato.engines.staging import Staged
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
 from sfumato.files import keyed_digest
-from sfumato.relational.description import TABLE_ENDINGS, Dataset, Reference, TableOf, schema_of
+from sfumato.relational.description import Dataset, Reference, TableOf
 from sfumato.relational.plan import Plan
 from sfumato.release import Certificate, Finding
 from sfumato.release.certificate import certificate_path, check_certificate_place
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.tables.formats import is_postgres
+from sfumato.tables.several import TABLE_ENDINGS, schema_of
 from sfumato.wording import shown
 
 CERTIFICATE = "certificate.json"

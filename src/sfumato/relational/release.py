@@ -32,13 +32,7 @@ from sfumato.fields import declares
 from sfumato.files import file_fingerprint, write_text
 from sfumato.hierarchy.labels import as_text
 from sfumato.privacy import KAnonymity, compile_rules
-from sfumato.relational.description import (
-    DESCRIPTION,
-    RELEASED_LINK_BYTES,
-    Dataset,
-    dataset,
-    require_room,
-)
+from sfumato.relational.description import RELEASED_LINK_BYTES, Dataset, dataset, require_room
 from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import (
     Histories,
@@ -70,6 +64,7 @@ from sfumato.release.publish import recorded_promises, staged_release
 from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
+from sfumato.tables.several import DESCRIPTION
 from sfumato.utility import column_losses
 from sfumato.wording import counted, shown
 

@@ -25,7 +25,7 @@ from sfumato.errors import ColumnError, InputError, PromiseError, SourceError
 from sfumato.files import file_fingerprint, refuse_link
 from sfumato.hierarchy.labels import as_text
 from sfumato.keyfiles import public_key
-from sfumato.relational.description import DESCRIPTION, TableOf, require_room, schema_of
+from sfumato.relational.description import TableOf, require_room
 from sfumato.relational.publishing import (
     CERTIFICATE,
     certificate_of,
@@ -38,6 +38,7 @@ from sfumato.release.verify import Verification, signed
 from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.formats import is_postgres
+from sfumato.tables.several import DESCRIPTION, schema_of
 from sfumato.wording import counted, shown
 
 Link = tuple[str, str, str, str]

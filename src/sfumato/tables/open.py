@@ -28,6 +28,7 @@ from sfumato.engines.protocol import (
 )
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
 from sfumato.fields import checked
+from sfumato.files import may_be_dataset
 from sfumato.results import Frames
 
 if TYPE_CHECKING:
@@ -399,6 +400,23 @@ def _is(source: Any, library: str, *names: str) -> bool:
     )
 
 
+def _several(source: Any, _: Opening) -> None:
+    """Datasets, which are refused."""
+    made = _is(source, "sfumato", "Dataset")
+    if not (made or may_be_dataset(source)):
+        return
+    from sfumato.tables.several import names_several
+
+    name = source.name if made else os.fsdecode(source)
+    if made or names_several(name):
+        raise ParameterError(
+            "this is a dataset of several tables",
+            where=name,
+            remedy="Name one of its tables, or use a verb that takes datasets: scan, anonymize, "
+            "verify, attack and report on the command line, those of sfumato.relational in Python.",
+        )
+
+
 def _text(source: Any, opening: Opening) -> Table | None:
     if not isinstance(source, (str, os.PathLike)):
         return None
@@ -512,7 +530,7 @@ def _record_batches(source: Any, opening: Opening) -> Table | None:
 
 
 _RECOGNISERS: tuple[Callable[[Any, Opening], Table | None], ...] = (
-    _text, _pandas, _polars, _pyarrow, _duckdb, _spark, _arrow_stream,
+    _several, _text, _pandas, _polars, _pyarrow, _duckdb, _spark, _arrow_stream,
     _record_batches,
 )  # fmt: skip
 
