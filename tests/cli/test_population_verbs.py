@@ -130,6 +130,23 @@ def test_safe_harbor_shows_first_and_writes_when_asked(patients: Path, tmp_path:
     assert "ssn" not in pq.read_schema(target).names
 
 
+def test_safe_harbor_that_changes_nothing_verifies_nothing(tmp_path: Path) -> None:
+    """What it says when it is written is what `verify` says of it."""
+    plain, target = tmp_path / "plain.csv", tmp_path / "release.csv"
+    plain.write_text("sex,ward\nF,eyes\nM,eyes\nF,surgery\n")
+    made = sfumato("safe-harbor", plain, "-o", target, "-q")
+    told = " ".join(made.out.split())
+    assert (made.code, f"Written: {target}" in "".join(made.out.split("\n"))) == (0, True)
+    assert "a certificate has nothing to promise, and `sfumato verify` nothing to check" in told
+    checked = sfumato("verify", target, "-q")
+    assert (checked.code, "promises nothing that could be checked" in checked.out) == (1, True)
+    plain.write_text("sex,name\nF,Ann Lee\nM,Bob Ray\n")
+    made = sfumato("safe-harbor", plain, "-o", target, "--force", "-q")
+    assert (made.code, "Written and verified" in made.out) == (0, True)
+    assert "nothing to promise" not in made.out
+    assert sfumato("verify", target, "-q").code == 0
+
+
 def test_safe_harbor_with_another_list_of_areas(patients: Path, tmp_path: Path) -> None:
     areas = tmp_path / "areas.csv"
     areas.write_text("zip3,population\n021,15000\n024,90000\n")

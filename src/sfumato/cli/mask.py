@@ -230,5 +230,5 @@ def view_safe_harbor(release: Release) -> RenderableType:
     if release.output is None:
         end = "Nothing was written: give -o FILE to make this release."
     else:
-        end = f"Written and verified: {release.output}"
+        end = f"Written{' and verified' if release.findings else ''}: {release.output}"
     return Group(table, "", *noted(release), end)

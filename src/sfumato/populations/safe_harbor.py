@@ -610,6 +610,11 @@ class _Work:
             promises.append(WithoutColumns(dropped))
         if self.forms:
             promises.append(SafeHarborForms(self.forms, tuple(sorted(self.restricted))))
+        if not promises:
+            self.warnings.append(
+                "no column is left out or coarsened, so a certificate has nothing to promise, and "
+                "`sfumato verify` nothing to check"
+            )
         undecided = [c.column for c in self.columns if c.undecided]
         warnings = self.warnings + [
             f"column `{c.column}` must be decided ({spell('keep', [c.column])} or "
