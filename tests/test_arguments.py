@@ -52,6 +52,8 @@ WRONG: dict[str, Any] = {
     "true": True,
     "a date": dt.date(2020, 1, 1),
     "a class": int,
+    "a number without end": 10**5000,
+    "a name without end": "x" * 5000,
 }
 VALUES = pa.array([20, 30, 40, 50])
 H = sf.hierarchy

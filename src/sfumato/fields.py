@@ -224,8 +224,17 @@ _WHAT = {
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number of any library."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    """Whether it is a number of any library, not beyond those that are counted with."""
+    return isinstance(value, Real) and not isinstance(value, bool) and not _is_endless(value)
+
+
+def _is_endless(value: Real) -> bool:
+    """Whether a number has more digits than any float."""
+    try:
+        float(value)
+    except OverflowError:
+        return True
+    return False
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -448,6 +457,8 @@ def _described(kind: Any) -> str:
 
 def _as_shown(value: Any) -> str:
     """What was given, without what it holds."""
+    if isinstance(value, Real) and _is_endless(value):
+        return "a number of more than 300 digits"
     if value is None or isinstance(value, (bool, Real)):
         return repr(value)
     return "text" if isinstance(value, str) else f"of type {type(value).__name__}"

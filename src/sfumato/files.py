@@ -108,9 +108,9 @@ def require_folder(
 ) -> Path:
     """The path itself, if it is a folder."""
     place = Path(path)
-    if place.is_dir():
+    if os.path.isdir(place):
         return place
-    if place.exists():
+    if os.path.exists(place):
         raise kind(f"{what}: this is a file", where=str(path), remedy="Name the folder it is in.")
     raise kind(
         f"{what}: there is no such folder",
@@ -154,7 +154,7 @@ def similar_names(place: Path, fits: Callable[[Path], bool]) -> str:
     if shown(place) != str(place):
         return "Write addresses as postgresql://user@server/database#table, without quotes."
     folder = place.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # which no name is too long for
         return f"There is no folder {folder} either: check the path."
     try:
         beside = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
@@ -177,6 +177,13 @@ published: ContextVar[Callable[[Path], None]] = ContextVar("published", default=
 def refuse_other_than_file(path: str | os.PathLike[str]) -> None:
     """Refuse a place where there is something else than a file: none is ever replaced."""
     place = Path(path)
+    try:
+        os.lstat(place)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ParameterError(
+                "this name is too long for a file", where=str(path), remedy="Choose a shorter one."
+            ) from None
     if place.is_dir():
         raise ParameterError(
             "this is a folder", where=str(path), remedy="Name a file to write in it."

@@ -351,6 +351,22 @@ def test_twenty_million_events_are_refused_with_what_would_fit() -> None:
     linkable.require_countable(histories, None)
 
 
+def test_more_rows_than_anybody_has_are_all_of_them(key: Path) -> None:
+    """Certificates may say any number: none keeps anybody waiting."""
+    table = histories(1, persons=12)
+    asked = {**ASKED, "k": 2, "key_file": key}
+    made = sf.anonymize(table, m=2**50, **asked)
+    longest = max(Counter(table["who"].to_pylist()).values())
+    assert made.to_arrow() == sf.anonymize(table, m=longest, **asked).to_arrow()
+    shown = sf.table(made.to_arrow())
+    found = LinkedHistories(2, 10**30, ("sex",), ("code",), "who").check(shown)
+    same = LinkedHistories(2, longest, ("sex",), ("code",), "who").check(shown)
+    assert (found.holds, found.measured) == (same.holds, same.measured)
+    lengths = ClassSizes.of({11: 1_000_000})
+    with pytest.raises(BudgetError, match="m=1"):
+        linkable.require_countable(lengths, 10**30)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

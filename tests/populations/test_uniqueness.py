@@ -149,6 +149,9 @@ def test_the_interval_is_around_the_estimate_and_repeats() -> None:
     found = population_uniqueness(sizes, 50_000, bootstrap=60, seed=3)
     assert found.low < found.estimate < found.high
     assert found == population_uniqueness(sizes, 50_000, bootstrap=60, seed=3)
+    for replicates in (-1, 10**30):
+        with pytest.raises(ParameterError, match=r"bootstrap = .* Give 0 to 100,000"):
+            population_uniqueness(sizes, 50_000, bootstrap=replicates)
     assert found.to_dict()["confidence"] == 0.95
 
 

@@ -56,6 +56,9 @@ def test_edges_are_ascending_and_held_by_nobody_few(incomes, bins, k):
     assert all(of.get(edge, k) >= k for edge in edges)
     held = np.bincount(np.searchsorted(edges, incomes, "right"), minlength=len(edges) + 1)
     assert (held > 0).all()
+    assert quantile_edges(pa.array(values), counts, 10**30, k) == quantile_edges(
+        pa.array(values), counts, len(incomes), k
+    )
 
 
 def test_ranges_hold_about_equally_many():

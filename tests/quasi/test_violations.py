@@ -127,5 +127,8 @@ def test_bad_parameters_are_refused():
         sf.violations(YUAN, k=0)
     with pytest.raises(ParameterError, match="max_size"):
         sf.violations(YUAN, max_size=0)
+    for restarts in (-1, 10**30):
+        with pytest.raises(ParameterError, match=r"restarts = .* Give 0 to 1,000,000"):
+            sf.violations(YUAN, restarts=restarts)
     with pytest.raises(ColumnError, match="no column `z`"):
         sf.violations(YUAN, order=["z"])

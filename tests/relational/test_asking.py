@@ -317,7 +317,12 @@ def test_an_attack_with_the_dataset_itself_finds_nobody(
     assert (found.k, found.m, found.persons) == (3, 2, 40)
     assert found.attackers == found.matches_none + found.matches_k
     assert page_of(found).tone == "good"
+    for wrong in ({"m": -1}, {"k": 0}):
+        with pytest.raises(ParameterError, match="is out of range"):
+            sf.relational.attack(tmp_path / "released", house, **wrong)
     harder = sf.relational.attack(tmp_path / "released", house, m=4, k=40)
+    most = sf.relational.attack(tmp_path / "released", house, m=10**30, k=40)
+    assert most.attackers == most.persons
     assert not harder.holds
     page, fewer = page_of(harder), harder.matches_one + harder.matches_few
     assert (page.tone, f"{fewer} of {harder.attackers} attackers" in page.verdict) == ("bad", True)

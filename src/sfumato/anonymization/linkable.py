@@ -97,7 +97,7 @@ def combinations_of(histories: ClassSizes, m: int | None) -> int:
     if m is None:
         return histories.classes
     return sum(
-        number * sum(math.comb(length, size) for size in range(1, m + 1))
+        number * sum(math.comb(length, size) for size in range(1, min(m, length) + 1))
         for length, number in histories.to_dict().items()
     )
 
@@ -116,9 +116,11 @@ def require_countable(histories: ClassSizes, m: int | None, *, values: bool = Fa
     most = MOST_COMBINATIONS // (VALUES_COST if values else 1)
     if cost <= most or m is None:
         return
-    fits = next((n for n in range(m - 1, 0, -1) if combinations_of(histories, n) <= most), None)
+    rows = max(histories.to_dict())
+    fewer = range(min(m, rows) - 1, 0, -1)
+    fits = next((n for n in fewer if combinations_of(histories, n) <= most), None)
     smaller = f"ask for {spell('m', fits)}, " if fits is not None else ""
-    longest = combinations_of(ClassSizes.of({max(histories.to_dict()): 1}), m)
+    longest = combinations_of(ClassSizes.of({rows: 1}), m)
     some = f"release a sample of the persons (about {most / cost:.1%} of them fit), "
     raise BudgetError(
         f"the {histories.classes:,} histories have {cost:,} combinations of at most {m} rows, and "
@@ -145,6 +147,7 @@ def solve_linkable(problem: Problem, k: int, m: int | None, *, once: bool = Fals
     events = tuple(name for name in problem.qi if name not in own)
     entry = np.repeat(np.arange(len(who)), problem.counts)  # one piece a row
     lengths = np.bincount(who[entry], minlength=persons)
+    asked, m = m, None if m is None else min(m, int(lengths.max(initial=1)))
     known = lengths if m is None else np.minimum(lengths, m)
     # without events, how many rows somebody has is known, unless they are shown once
     unlike = len(np.unique(known)) > 1 and not once
@@ -166,7 +169,7 @@ def solve_linkable(problem: Problem, k: int, m: int | None, *, once: bool = Fals
         )
     again = _again(who[entry], items) if once else np.zeros(len(entry), dtype=bool)
     classes = classes[who[entry]]
-    return _solution(problem, own, events, entry, classes, items, again, contradictions, m)
+    return _solution(problem, own, events, entry, classes, items, again, contradictions, asked)
 
 
 def _sensitive(problem: Problem, person: Array, entry: Array) -> SensitiveRows | None:

@@ -624,7 +624,10 @@ def appearing_folder(output: str | None) -> Iterator[Path]:
             yield Path(passing)
         return
     place = Path(output)
-    folder = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    except OSError as error:
+        raise _not_in_place(output, error) from error
     try:
         yield folder
         mode = usual_mode()
@@ -637,14 +640,18 @@ def appearing_folder(output: str | None) -> Iterator[Path]:
         synced(place.parent)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise EngineError(
-            f"the folder could not be put in place ({error.strerror})",
-            where=output,
-            remedy="Check that the folder may be written to and has space.",
-        ) from error
+        raise _not_in_place(output, error) from error
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _not_in_place(output: str, error: OSError) -> EngineError:
+    return EngineError(
+        f"the folder could not be put in place ({error.strerror})",
+        where=output,
+        remedy="Check its name, and that the folder it is in may be written to and has space.",
+    )
 
 
 def _replace_folder(folder: Path, place: Path) -> None:

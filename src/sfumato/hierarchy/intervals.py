@@ -150,7 +150,7 @@ def counts_of(values: pa.Array, counts: Any) -> Array:
     """How many rows have each of the values."""
     try:
         found = np.asarray(counts, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.zeros(0)
     if found.shape != (len(values),):
         raise ParameterError(

@@ -43,6 +43,8 @@ AT_ONCE = 1 << 16
 """Points of boxes that are looked at together: so many numbers stay near the processor."""
 FRACTIONS = 13
 """Sampling fractions for which uniqueness is told, evenly spaced on a logarithmic scale."""
+_MOST_REPLICATES = 100_000
+"""Nobody waits for more; the interval would not move."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,10 @@ def population_uniqueness(
     ('pitman', 0.008)
     """
     check_universe(universe, sizes.rows)
+    if not 0 <= bootstrap <= _MOST_REPLICATES:
+        raise ParameterError(
+            f"bootstrap = {bootstrap} is out of range", remedy=f"Give 0 to {_MOST_REPLICATES:,}."
+        )
     estimates = {
         "pitman": pitman(sizes, universe),
         "zayatz": zayatz(sizes, universe),

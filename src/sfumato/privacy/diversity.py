@@ -148,6 +148,7 @@ def quantile_edges(values: pa.Array, counts: Array, bins: int, k: int) -> tuple[
     if ends is None:
         return ()
     before = np.r_[0, np.cumsum(held)][ends.below]  # rows below each end
+    bins = min(bins, int(held.sum()))  # more cut no finer: each row has a range of its own
     wanted = np.arange(1, bins) / bins * held.sum()
     after = np.minimum(np.searchsorted(before, wanted), len(before) - 1)
     nearest = np.where(wanted - before[after - 1] < before[after] - wanted, after - 1, after)

@@ -34,6 +34,8 @@ from sfumato.tables import table
 
 DEPTH_FIRST_BYTES = 18
 """What a cell takes while sets are searched depth first, measured."""
+_MOST_RESTARTS = 1_000_000
+"""Nobody waits for more descents."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,10 @@ def violations(
         raise ParameterError(f"k = {k} is out of range", remedy="Give 1 or more.")
     if max_size is not None and max_size < 1:
         raise ParameterError(f"max_size = {max_size} is out of range", remedy="Give 1 or more.")
-    if restarts < 0:
-        raise ParameterError(f"restarts = {restarts} is out of range", remedy="Give 0 or more.")
+    if not 0 <= restarts <= _MOST_RESTARTS:
+        raise ParameterError(
+            f"restarts = {restarts} is out of range", remedy=f"Give 0 to {_MOST_RESTARTS:,}."
+        )
     budget = budget or Budget()
     opened = table(source, budget=budget)
     opened, person = persons_of(opened, person)

@@ -299,10 +299,11 @@ def dataset(
         if is_postgres(text):
             return _schema(text, opening, exclude, budget).about(person)
         place = Path(text)
-        if place.is_dir() and not (place / DESCRIPTION).is_file():
+        is_folder = os.path.isdir(place)
+        if is_folder and not (place / DESCRIPTION).is_file():
             made = _folder(place, opening)
         else:
-            made = _file(place / DESCRIPTION if place.is_dir() else place, opening)
+            made = _file(place / DESCRIPTION if is_folder else place, opening)
     try:
         require_room(made.tables.values(), (), budget)
         return (_completed(made) if found else made).about(person)
@@ -413,7 +414,7 @@ def _stem(file: str) -> str:
 def _file(place: Path, opening: Opener) -> Dataset:
     """A description in TOML; its tables lie beside it."""
     where = str(place)
-    if place.is_file() and place.stat().st_size > _LONGEST:
+    if os.path.isfile(place) and place.stat().st_size > _LONGEST:
         raise SourceError(
             f"this file is larger than {_LONGEST >> 20} MB, so it is no description",
             where=where,

@@ -7,6 +7,7 @@ and so do as many different rows of theirs.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -96,6 +97,11 @@ def attack(
     hierarchies
         The folder of trees the release was made with, a folder in it for each table.
     """
+    for name, number, least in (("k", k, 1), ("m", m, 0)):
+        if number is not None and number < least:
+            raise ParameterError(
+                f"{name} = {number} is out of range", remedy=f"Give {least} or more."
+            )
     budget = budget or Budget()
     text = str(release)
     record = Certificate.read(certificate_of(text))
@@ -179,7 +185,7 @@ def _readings(
         place = None if hierarchies is None else Path(hierarchies) / name
         trees = (
             read_folder(place, part.qi, pass_over=True)
-            if place is not None and place.is_dir()
+            if place is not None and os.path.isdir(place)
             else {}
         )
         for column in part.qi:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,7 +134,7 @@ class Plan:
         if isinstance(given, Mapping):
             return _of(name, given)
         place = Path(given) / name
-        return str(place) if place.is_dir() else {}
+        return str(place) if os.path.isdir(place) else {}
 
 
 def _of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,9 +135,10 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
             where=output,
             remedy=f"Name a folder; {spell('format', 'parquet')} says how tables are written.",
         )
-    check_destination(str(place / "x") if place.is_dir() else str(place), force=True)
+    is_folder = os.path.isdir(place)
+    check_destination(str(place / "x") if is_folder else str(place), force=True)
     inputs = [path for engine in engines for path in engine.paths]
-    if place.is_dir() and any(place.resolve() in Path(p).resolve().parents for p in inputs):
+    if is_folder and any(place.resolve() in Path(p).resolve().parents for p in inputs):
         raise ParameterError(
             "this folder holds the tables being read", where=output, remedy="Name another one."
         )

@@ -360,7 +360,7 @@ def is_released(source: Any) -> bool:
     text = os.fspath(source)
     if is_postgres(text):
         return schema_of(text) is not None
-    return (Path(text) / CERTIFICATE).is_file()
+    return os.path.isfile(Path(text) / CERTIFICATE)
 
 
 @within_budget

@@ -30,7 +30,14 @@ from sfumato.engines.foreign import FOREIGN, check_room
 from sfumato.engines.protocol import asks_sql
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, PromiseError, SourceError, spell
-from sfumato.files import alone_in, appearing, published, unreadable, write_text
+from sfumato.files import (
+    alone_in,
+    appearing,
+    published,
+    refuse_other_than_file,
+    unreadable,
+    write_text,
+)
 from sfumato.files import certificate_path as certificate_path
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
@@ -341,6 +348,7 @@ def check_certificate_place(
     """Refuse to replace the certificate of another release, and a key that cannot sign."""
     if sign is not None:
         signature(b"", sign)
+    refuse_other_than_file(beside)
     if beside.exists() and not force:
         raise ParameterError(
             "there is a certificate of an earlier release",

@@ -310,7 +310,7 @@ class LinkedHistories:
             yield tuple(history)
             return
         yield ()  # who knows no row of hers still knows her own columns
-        for size in range(1, self.m + 1):
+        for size in range(1, min(self.m, len(history)) + 1):
             yield from combinations(history, size)
 
 

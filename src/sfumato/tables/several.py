@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,8 +35,8 @@ def names_several(text: str) -> bool:
     if is_postgres(text):
         return schema_of(text) is not None
     place = Path(text)
-    if not place.is_dir():
-        return text.lower().endswith(".toml") and place.is_file()
+    if not os.path.isdir(place):
+        return text.lower().endswith(".toml") and os.path.isfile(place)
     if (place / DESCRIPTION).is_file():
         return True
     files = table_files(place)
