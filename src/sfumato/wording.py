@@ -356,3 +356,25 @@ def _without_port(place: str) -> str:
     if re.match(r"\d*(?=[/?#]|$)", rest) or place.startswith("["):
         return place
     return host
+
+
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters that steer a terminal or turn the direction of writing; line ends are none of them."""
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are written out, so that no terminal obeys them.
+
+    Examples
+    --------
+    >>> visible("age\x1b[2J")
+    'age\\\\x1b[2J'
+    """
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def visible_json(text: str) -> str:
+    """The same for JSON, which stays what it was."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

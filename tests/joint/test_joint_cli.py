@@ -273,6 +273,14 @@ def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
     ).json  # fmt: skip
     final = read_agreement(tmp_path / "final.toml")
     assert final.hash == told["hash"]
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(scores[0].read_bytes())
+    for again in (scores[0], copy):
+        told = sfumato(
+            "joint", "choose", *scores, again, "-a", tmp_path / "study.toml",
+            "-o", tmp_path / "twice.toml",
+        )  # fmt: skip
+        assert (told.code, "these scores were given before" in told.err) == (2, True)
     whole = json.loads(scores[0].read_text())
     assert final.projection.seed in whole["scores"]
     first = next(iter(whole["scores"]))

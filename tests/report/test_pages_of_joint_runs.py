@@ -215,3 +215,16 @@ def test_an_experiment_has_error_bars() -> None:
     bars = spec["layer"][0]["data"]["values"]
     assert len(bars) >= 2
     assert all(bar["low"] <= bar["estimate"] <= bar["high"] for bar in bars)
+
+
+def test_control_characters_of_names_are_written_out() -> None:
+    """HTML has none, and those that turn the direction of writing would show another name."""
+    names = ("A\x01\x0b\x1b[2J", "B\u202e", "C\tc")
+    shares = [
+        make_share(patients(60, at), AGREED, name, publish_anyway=True, price=False).share
+        for at, name in enumerate(names)
+    ]
+    text = page_html(page_of(fit_shares([one for one in shares if one is not None])))
+    assert not {*"\x01\x0b\x1b\u202e"}.intersection(text)
+    assert r"A\x01\x0b\x1b[2J" in text
+    assert (r"B\u202e" in text, "C\tc" in text) == (True, True)

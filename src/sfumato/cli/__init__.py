@@ -17,7 +17,6 @@ import gc
 import importlib
 import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -32,6 +31,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfumato._version import __version__
+from sfumato.wording import visible, visible_json
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -47,8 +47,6 @@ __all__ = [
     "guarded",
     "main",
     "program",
-    "visible",
-    "visible_json",
 ]
 
 
@@ -394,28 +392,6 @@ def _unexpected(error: BaseException) -> SfumatoError:
         f"an unexpected {type(error).__name__} at {where}",
         remedy="Please report it; SFUMATO_DEBUG=1 prints the whole story (it may quote cells).",
     )
-
-
-_UNSEEN = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-"""Characters that steer a terminal or turn the direction of writing; line ends are none of them."""
-
-
-def visible(text: str) -> str:
-    """A text whose control characters are written out, so that no terminal obeys them.
-
-    Examples
-    --------
-    >>> visible("age\x1b[2J")
-    'age\\\\x1b[2J'
-    """
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-def visible_json(text: str) -> str:
-    """The same for JSON, which stays what it was."""
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def explain(error: SfumatoError, *, as_json: bool) -> None:

@@ -17,12 +17,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from sfumato.budget import Budget, parse_memory, parse_time, reuse_memory
-from sfumato.cli import VerbGroup, _options, guarded, visible, visible_json
+from sfumato.cli import VerbGroup, _options, guarded
 from sfumato.cli._options import READING, option, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
 from sfumato.fields import parameters
 from sfumato.files import may_be_dataset
 from sfumato.results import Result
+from sfumato.wording import visible, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 import sys
 from dataclasses import dataclass, replace
@@ -657,6 +658,11 @@ def choose(
     target = new_file(output, force, agreement, *sources)
     agreed = read_agreement(require_file(agreement, "the agreement"))
     scored = [read_seed_scores(require_file(path, "the scores"), agreed.hash) for path in sources]
+    for at, (path, one) in enumerate(zip(sources, scored, strict=True)):
+        if one in scored[:at] or any(os.path.samefile(path, other) for other in sources[:at]):
+            raise ParameterError(
+                "these scores were given before", where=path, remedy="Give each party's once."
+            )
     best = choose_seed([entry.scores for entry in scored], [entry.rows for entry in scored])
     final = agreed.with_projection(seed=best)
     write_text(target, final.to_toml())

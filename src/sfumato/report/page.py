@@ -15,6 +15,7 @@ from sfumato.errors import ParameterError, spell
 from sfumato.files import write_text
 from sfumato.report.disclosure import RARE
 from sfumato.report.drawing import chart_data, draw, script, script_hash
+from sfumato.wording import visible
 
 Tone = Literal["bad", "warn", "good"]
 
@@ -123,14 +124,20 @@ class Page:
 _TONES = {"bad": "#D55E00", "warn": "#E69F00", "good": "#009E73"}
 
 
-def templates(package: str, **filters: Callable[..., Any]) -> Any:
-    """The templates of a package, in which a name that nobody gave is an error."""
+def templates(
+    package: str, finalize: Callable[[Any], Any] | None = None, **filters: Callable[..., Any]
+) -> Any:
+    """The templates of a package, in which a name that nobody gave is an error.
+
+    `finalize` makes of each value what is shown for it.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     found = Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -140,7 +147,19 @@ def templates(package: str, **filters: Callable[..., Any]) -> Any:
 
 @cache
 def _templates() -> Any:
-    return templates("sfumato.report", command=_command, quoted=quoted, blanks=visible_blanks)
+    return templates(
+        "sfumato.report", _as_html, command=_command, quoted=quoted, blanks=visible_blanks
+    )
+
+
+def _as_html(value: Any) -> Any:
+    """A value whose control characters are written out: names may hold them, and HTML has none."""
+    if not isinstance(value, str):
+        return value
+    from markupsafe import Markup
+
+    shown = "\t".join(map(visible, str(value).split("\t")))
+    return Markup(shown) if isinstance(value, Markup) else shown
 
 
 def _command(step: str) -> tuple[str, str]:
