@@ -522,6 +522,21 @@ def test_what_was_asked_means_what_is_promised(
     assert not found.holds
 
 
+@pytest.mark.parametrize(
+    "told", [{"qi": ["age", "town", "income"]}, {"qi": [["age"], ["income"]]}, {"person": "income"},
+             {"identifiers": ["name", "income"]}, {"pseudonyms": "income"}],
+)  # fmt: skip
+def test_nothing_is_asked_of_a_column_that_was_not_there(
+    told: dict[str, Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    sf.anonymize(people(), k=2, qi=["age", "town"], identifiers=["name"], output=out)
+    assert sf.verify(out).holds
+    forged(out, lambda body: body["asked"].update(told))
+    (found,) = (one for one in sf.verify(out).findings if one.check == "figures")
+    assert "columns that were asked" in found.measured["differ"]
+
+
 @pytest.mark.parametrize("repair", ["bound", "none"])
 @pytest.mark.parametrize("told", [{"k": 40}, {"beta": 0.2}, {"universe": 2e4}, {"k": "many"}])
 def test_numbers_asked_of_a_plan_are_those_that_are_promised(

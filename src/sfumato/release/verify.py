@@ -406,7 +406,8 @@ class _Replay:
         about = [promise for promise in self.promises if isinstance(promise, Anonymity)]
         asked = [*_asked_numbers(body["asked"], self.promises)]
         asked += _asked_meanings(body["asked"], self.promises, {*table.columns})
-        differ = [name for name, told in asked if not told]
+        named = _asked_columns(body["asked"]) <= {*body["input"]["columns"]}
+        differ = [name for name, told in (*asked, ("columns that were asked", named)) if not told]
         actions, columns = body["column_actions"], list(table.columns)
         there = [name for name, action in actions.items() if action != "left out"]
         told = {
@@ -445,6 +446,19 @@ def _asked_numbers(asked: Mapping[str, Any], promises: Sequence[Any]) -> list[tu
         for name, numbers in sorted(held.items())
         if name in asked and not isinstance(asked[name], Mapping | None)
     ]
+
+
+def _asked_columns(asked: Mapping[str, Any]) -> set[str]:
+    """The columns of the input by whose names something was asked."""
+    names = ("qi", "sensitive", "identifiers", "pseudonyms", "categorical", "person")
+    waiting, found = [asked.get(name) for name in names], set()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            found.add(one)
+        elif isinstance(one, list):
+            waiting += one
+    return found
 
 
 def _asked_meanings(
