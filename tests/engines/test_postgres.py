@@ -473,6 +473,21 @@ def test_rows_are_not_sorted_to_be_counted(execute: Execute, opened: Opener) -> 
             assert session.connection.execute("SHOW enable_sort").fetchone() == (sorts,)
 
 
+def test_rows_that_share_a_hash_are_not_compared_one_by_one(
+    execute: Execute, opened: Opener
+) -> None:
+    execute("CREATE TABLE numbers AS SELECT i / 2 AS i FROM generate_series(1, 20000) AS i")
+    execute("ANALYZE numbers")
+    database = opened("numbers", snapshot=True).connection
+    assert isinstance(database, Postgres)
+    statement = sql.rows_alike(database.rows(), ["i"], ["i"], 20_000)
+    with database.session() as session:
+        session.execute(statement, database.rows().columns)
+        asked = f"EXPLAIN {sql.text(statement, database.rows().dialect)}"
+        plan = session.connection.execute(asked).fetchall()
+    assert any("Hash" in line and "Join" in line for (line,) in plan)
+
+
 def test_a_sample_is_uniform_and_repeats_without_sorting_all_rows(
     execute: Execute, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:

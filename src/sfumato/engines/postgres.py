@@ -82,10 +82,11 @@ _ENOUGH_MEMORY = (
     "SELECT set_config('work_mem', %s, false) FROM pg_settings "
     "WHERE name = 'work_mem' AND setting::bigint < %s"
 )
-_BY_HASHING = "SET LOCAL enable_sort = off"
+_BY_HASHING = "SET LOCAL enable_sort = off; SET LOCAL enable_nestloop = off"
 """Before a group-by: where groups do not fit the memory, planners would rather sort all rows, which
-takes three times as long as to hash and to spill them."""
-_AS_USUAL = "SET LOCAL enable_sort TO DEFAULT"
+takes three times as long as to hash and to spill them. What must be sorted all the same costs so
+much then that they would as soon compare every row with every group."""
+_AS_USUAL = "SET LOCAL enable_sort TO DEFAULT; SET LOCAL enable_nestloop TO DEFAULT"
 _ONE_MOMENT = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _ALL_TABLES = (
     "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN relname::text "
