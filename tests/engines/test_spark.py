@@ -23,6 +23,9 @@ from zoo import rows_of, zoo
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra `spark`)")
 
+from pyspark.errors import PySparkException
+from pyspark.sql.classic.dataframe import DataFrame
+
 from sfumato.engines import spark as spark_engine
 from sfumato.engines.spark import Spark, _Session
 from sfumato.engines.sql_engine import SQLEngine
@@ -265,6 +268,24 @@ def test_a_verb_that_was_given_a_frame_leaves_no_view(
         sf.minimum_key(frame)
     gc.collect()
     assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} <= before
+
+
+@pytest.mark.parametrize("told", [PySparkException("cancelled"), UnboundLocalError("sockfile")])
+def test_an_interruption_is_told_as_one(
+    people: SQLEngine, monkeypatch: pytest.MonkeyPatch, told: Exception
+) -> None:
+    """Ctrl-C has Spark stop all jobs, and what is waited for then fails in ways of its own."""
+    people.schema()
+
+    def disguised(*_: Any, **__: Any) -> Any:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise told from None
+
+    monkeypatch.setattr(DataFrame, "toArrow", disguised)
+    with pytest.raises(KeyboardInterrupt):
+        people.class_sizes(["age"])
 
 
 def test_a_lost_session(people: SQLEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,11 @@ class Spark(Connection):
         lost, ours = (OSError, EOFError, Py4JNetworkError), (AttributeError, AssertionError)
         try:
             yield
-        except (*lost, *ours, Py4JError, PySparkException) as error:
+        except Exception as error:
+            if (interrupted := _interruption(error)) is not None:
+                raise interrupted from None
+            if not isinstance(error, (*lost, *ours, Py4JError, PySparkException)):
+                raise
             what, remedy = _REFUSED
             if isinstance(error, lost) or self._stopped():
                 what, remedy = _LOST
@@ -590,6 +594,13 @@ def _one_part(
         return uploadable(made)[0]
 
     return done
+
+
+def _interruption(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Ctrl-C, where what it did to Spark is all that is told."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error
 
 
 def _reason(error: Any) -> str:
