@@ -143,6 +143,18 @@ def test_every_source_refuses_an_unknown_column(source, tmp_path):
         sf.table(SOURCES[source](tmp_path), exclude=["heigth"])
 
 
+def test_columns_are_named_once_however_many_are_asked_for(monkeypatch):
+    opened = sf.table(pa.table({"age": [1], "sex": ["F"]}))
+    engine, told = opened.engine, []
+    monkeypatch.setattr(engine, "schema", lambda: told.append(1) or type(engine).schema(engine))
+    shown = opened.exclude(["sex"])
+    told.clear()
+    for _ in range(5):
+        assert shown.require(["age"]) == shown.columns == ("age",)
+        assert shown.column("age") == shown.schema[0]
+    assert len(told) == 1
+
+
 def test_a_table_passes_through():
     people = sf.table(PEOPLE)
     assert sf.table(people) is people

@@ -594,11 +594,16 @@ def inside_of(name: str) -> Meaning | None:
     >>> meaning_of("patientenvorname") is None, inside_of("patientenvorname").what
     (True, 'names')
     """
-    words = words_of(name)
-    for meaning, known in _KNOWN:
-        if any(len(k) >= _FOUND_INSIDE and k in word for word in words for k in known):
-            return meaning
-    return None
+    found = min(
+        (
+            _PLACES.get(word[start:end], len(MEANINGS))
+            for word in words_of(name)
+            for start in range(len(word))
+            for end in range(start + _FOUND_INSIDE, min(start + _LONGEST, len(word)) + 1)
+        ),
+        default=len(MEANINGS),
+    )
+    return None if found == len(MEANINGS) else MEANINGS[found]
 
 
 def _place(run: str) -> int | None:
@@ -635,3 +640,4 @@ _PLACES: dict[str, int] = {}
 for _at, (_, _names) in enumerate(_KNOWN):
     for _name in _names:
         _PLACES.setdefault(_name, _at)
+_LONGEST = max(map(len, _PLACES))

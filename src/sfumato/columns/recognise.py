@@ -131,6 +131,11 @@ class Neighbours:
         books = [b for b in CODEBOOKS if len(plain.intersection(b.telling.split())) >= b.needed]
         return cls(frozenset(names), tuple(books), prefix)
 
+    @cached_property
+    def lowered(self) -> frozenset[str]:
+        """The names in small letters."""
+        return frozenset(name.lower() for name in self.names)
+
     def flagged(self, name: str) -> str | None:
         """The column that another one is a flag about, by their names."""
         for pattern in _FLAGS:
@@ -464,10 +469,9 @@ class _Column:
             looked_up = book.look_up(name, self.facts.classes)
             if looked_up is not None:
                 return looked_up, 0.9, f"{looked_up.what} ({book.title})"
-        names = {other.lower() for other in self.beside.names}
-        if name.lower() in _LONG and names >= _LONG:
+        if name.lower() in _LONG <= self.beside.lowered:
             return Meaning("quasi-identifier", "a small area", kind="B"), 0.85, "named like a place"
-        if name.lower() in _HALVES <= names:
+        if name.lower() in _HALVES <= self.beside.lowered:
             return Meaning("identifier", "names", kind="A"), 0.8, "named like half of a name"
         stripped = name.removeprefix(self.beside.prefix)
         words = set(self._words())

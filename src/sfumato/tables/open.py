@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import pyarrow as pa
@@ -67,16 +68,17 @@ class Table(Frames):
     @property
     def schema(self) -> tuple[Column, ...]:
         """The columns this handle shows."""
-        schema = self.engine.schema()
-        if self._shown is None:
-            return schema
-        by_name = {column.name: column for column in schema}
-        return tuple(by_name[name] for name in self._shown)
+        return tuple(self._known.values())
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns this handle shows."""
-        return tuple(column.name for column in self.schema)
+        return tuple(self._known)
+
+    @cached_property
+    def _known(self) -> dict[str, Column]:
+        known = {column.name: column for column in self.engine.schema()}
+        return known if self._shown is None else {name: known[name] for name in self._shown}
 
     @property
     def rows(self) -> int:
@@ -87,13 +89,12 @@ class Table(Frames):
     def column(self, name: str) -> Column:
         """One column by name."""
         (found,) = self.require([name])
-        return next(column for column in self.schema if column.name == found)
+        return self._known[found]
 
     def require(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The given columns if all exist and none is doubled; all columns for None."""
-        known = self.columns
         if columns is None:
-            return known
+            return self.columns
         if isinstance(columns, str):
             columns = [columns]
         given = list(columns) if hasattr(columns, "__getitem__") else None
@@ -107,17 +108,19 @@ class Table(Frames):
                 where=self.name,
                 remedy='Write e.g. ["age", "sex"].',
             )
-        for at, name in enumerate(given):
-            if name not in known:
+        named = set[str]()
+        for name in given:
+            if name not in self._known:
                 raise ColumnError(
                     f"there is no column `{name}`",
                     where=self.name,
-                    remedy=did_you_mean(name, known),
+                    remedy=did_you_mean(name, self._known),
                 )
-            if name in given[:at]:
+            if name in named:
                 raise ColumnError(
                     f"column `{name}` is named twice", where=self.name, remedy="Name it once."
                 )
+            named.add(name)
         return tuple(given)
 
     def select(self, columns: Sequence[str]) -> Table:
@@ -126,7 +129,7 @@ class Table(Frames):
 
     def exclude(self, columns: Sequence[str]) -> Table:
         """The same table without these columns."""
-        hidden = self.require(columns)
+        hidden = set(self.require(columns))
         return Table(self.engine, [name for name in self.columns if name not in hidden])
 
     @checked
