@@ -37,7 +37,8 @@ from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.problem import allowed_blocks
 from sfumato.anonymization.request import Request
 from sfumato.budget import usable_threads
-from sfumato.columns.persons import Persons
+from sfumato.columns.persons import Persons, some_rows
+from sfumato.columns.profile import profile
 from sfumato.engines import sql_release
 from sfumato.engines import statements as sql
 from sfumato.engines.duckdb import _Session
@@ -46,7 +47,7 @@ from sfumato.engines.foreign import FOREIGN, write_foreign
 from sfumato.engines.numbering import coded_rows
 from sfumato.engines.protocol import column_of
 from sfumato.engines.recoding import InOrder, Recoding
-from sfumato.engines.spool import Spool
+from sfumato.engines.spool import READ_BYTES, Spool, dictionary_of, parquet_batches
 from sfumato.engines.sql_engine import SQLEngine
 from sfumato.engines.staging import WrittenFile, stage_batches
 from sfumato.engines.writing import Writer, format_of, marked_as_labels
@@ -59,6 +60,7 @@ from sfumato.errors import (
 )
 from sfumato.quasi.lattice import levelwise
 from sfumato.relational import joined_attack
+from sfumato.tables.columnar import ParquetSource
 from sfumato.utility import compare
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -392,6 +394,91 @@ def test_long_texts_in_one_group_of_rows_are_not_collected(tmp_path: Path) -> No
     pq.write_table(rows.set_column(1, "text0", many), path)
     (batch,) = sf.table(path).engine.source.batches()
     assert pa.types.is_dictionary(batch.column("text0").type)
+
+
+def _numbered(path: Path, values: int, rows: int, *, typed: bool) -> Path:
+    """A Parquet file of one group of rows, whose texts stand in a dictionary."""
+    texts = pa.array([f"a text of many, number {i:09}" for i in range(values)])
+    which = pa.array(np.arange(rows, dtype=np.int32) % values)
+    name: Any = pa.DictionaryArray.from_arrays(which, texts)
+    table = pa.table({"name": name if typed else name.dictionary_decode(), "n": np.arange(rows)})
+    pq.write_table(table, path, dictionary_pagesize_limit=1 << 30, row_group_size=rows)
+    return path
+
+
+def test_a_dictionary_that_is_longer_than_a_batch_comes_cell_by_cell(tmp_path: Path) -> None:
+    path = _numbered(tmp_path / "names.parquet", 10_000, 30_000, typed=False)
+    part = pq.read_metadata(path).row_group(0).column(0)
+    assert dictionary_of(path, part) == (
+        10_000,
+        10_000 * (4 + len("a text of many, number 000000000")),
+    )
+    for rows, memory, collected in (
+        (9_000, 1 << 28, False),
+        (10_000, 1 << 28, True),
+        (9_000, None, True),
+    ):
+        (batch, *_) = parquet_batches(path, ["name"], ["name"], rows, memory)
+        assert pa.types.is_dictionary(batch.column("name").type) == collected
+
+
+def test_large_dictionaries_of_few_columns_are_copied_in_large_batches(tmp_path: Path) -> None:
+    source: Any = ParquetSource([_numbered(tmp_path / "a.parquet", 4_000, 9_000, typed=True)], "a")
+    source.memory = 200 << 20
+    source._sizes[READ_BYTES] = {"name": 100 << 20, "n": 0}  # as if there were many more
+    copied = list(source.to_copy())
+    assert [batch.num_rows for batch in copied] == [9_000]
+
+
+def test_a_dictionary_that_cannot_be_numbered_within_the_memory_is_refused(tmp_path: Path) -> None:
+    path = _numbered(tmp_path / "names.parquet", 20_000, 40_000, typed=True)
+    source: Any = ParquetSource([path], "names.parquet")
+    source.memory = 10 << 20
+    with pytest.raises(EngineMemoryError, match="reading the dictionary of column `name` takes"):
+        next(source.batches())
+    assert next(source.batches(["n"])).num_rows
+    source.memory = 200 << 20
+    assert next(source.batches()).num_rows
+
+
+def test_small_groups_of_rows_with_long_texts_come_some_at_a_time(tmp_path: Path) -> None:
+    texts = np.array([f"{i:05}" + 30_000 * "x" for i in range(3_000)])
+    with pq.ParquetWriter(tmp_path / "long.parquet", pa.schema({"text": pa.string()})) as writer:
+        for some in np.split(texts, 300):
+            writer.write_table(pa.table({"text": np.tile(some, 5)}))
+    source: Any = ParquetSource([tmp_path / "long.parquet"], "long.parquet")
+    source.memory = 256 << 20
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+    for batch in source.batches():
+        most, rows = max(most, pa.total_allocated_bytes() - before), rows + batch.num_rows
+    assert rows == 15_000
+    assert most < 40 << 20
+
+
+def test_fewer_rows_are_looked_at_where_texts_are_long(tmp_path: Path) -> None:
+    path = tmp_path / "long.parquet"
+    pq.write_table(pa.table({"text": [f"{i:05}" + 60_000 * "x" for i in range(400)]}), path)
+    for megabytes, least in ((400, 300), (256, 200)):
+        budget = sf.Budget(memory=megabytes << 20)
+        with sf.table(path, engine="duckdb", budget=budget) as opened:
+            assert least <= profile(opened, seed=0, budget=budget).sample.entries < 400
+            assert least / 2 < some_rows(opened, 400, ["text"], 0, budget).num_rows < 400
+    budget = sf.Budget(memory=100 << 20)
+    with (
+        sf.table(path, engine="duckdb") as opened,
+        pytest.raises(EngineMemoryError, match="not even 100 fit"),
+    ):
+        profile(opened, seed=0, budget=budget)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["scan", "key"])
+@pytest.mark.parametrize("typed", [False, True], ids=["texts", "categories"])
+def test_nor_with_a_large_dictionary(tmp_path: Path, verb: str, typed: bool) -> None:
+    _numbered(tmp_path / "people.parquet", 1_100_000, 3_000_000, typed=typed)
+    code, grown, told = growth(tmp_path, [verb, "TABLE"], 256)
+    assert code == REFUSED if typed else code in ENDINGS, told
+    assert grown <= TOLERATED * 256
 
 
 @pytest.mark.parametrize("release", [False, True], ids=["table", "release"])

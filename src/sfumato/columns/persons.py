@@ -21,7 +21,15 @@ from sfumato.columns.content import FEW, ColumnFacts, meaning_of, words_of
 from sfumato.columns.profile import Profile, classes_together
 from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
 from sfumato.engines.encoding import codes_of_table
-from sfumato.engines.protocol import BATCH_ROWS, BLANKS, SPELLINGS, CodeArray, Codes, Spelling
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    BLANKS,
+    SPELLINGS,
+    CodeArray,
+    Codes,
+    Spelling,
+    asks_sql,
+)
 from sfumato.errors import ColumnError, TooManyClassesError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.results import Result
@@ -615,7 +623,8 @@ def naming_columns(
     if not text or not opened.rows:
         return {}
     beside = Neighbours.of(opened.columns)
-    sample = _sample(opened, text, seed)
+    looked_at = 0 if opened.engine.capabilities.remote else LOOKED_AT
+    sample = codes_of_table(some_rows(opened, looked_at, text, seed, budget))
     nulls = cache(lambda: opened.engine.null_counts(text))  # one statement for all of them
     found = {}
     for name in text:
@@ -728,9 +737,13 @@ def named_by(role: Recognised) -> bool:
     return role.what not in _BY_COUNTS
 
 
-def _sample(opened: Table, columns: Sequence[str], seed: int) -> Codes:
-    rows = 0 if opened.engine.capabilities.remote else LOOKED_AT
-    return codes_of_table(opened.sample(rows, columns, seed))
+def some_rows(
+    table: Table, rows: int, columns: Sequence[str], seed: int, budget: Budget | None
+) -> pa.Table:
+    """A sample of so many rows, or of fewer where they are long and memory is limited."""
+    engine = table.engine
+    fit = engine.fitting(rows, columns, budget) if rows and asks_sql(engine) else rows
+    return table.sample(fit, columns, seed)
 
 
 def _facts(opened: Table, name: str, codes: CodeArray, has_null: bool) -> ColumnFacts:

@@ -24,7 +24,7 @@ from sfumato.budget import Budget
 from sfumato.columns.content import ColumnFacts
 from sfumato.engines.encoding import codes_of_table
 from sfumato.engines.protocol import TEXT_COPIES, VALUE_BYTES, Codes, asks_sql
-from sfumato.errors import BudgetError, spell
+from sfumato.errors import BudgetError, EngineMemoryError, spell
 from sfumato.tables import Table
 from sfumato.tables.open import refuse_too_wide
 
@@ -36,7 +36,7 @@ ROWS_TO_FETCH = 100_000
 """Rows looked at closely where they must travel."""
 _SHARE = 0.3
 """Share of a memory limit that rows may take until they are codes."""
-_FEWEST = 1_000
+_FEWEST = 100
 _NUMBER_BYTES = 8
 CELLS = 20_000
 """Different cells of a column that are looked at to guess what it is about."""
@@ -82,13 +82,22 @@ def _that_fit(table: Table, facts: Sequence[ColumnFacts], wanted: int, budget: B
     """As many rows as are wanted, or fewer where many or long values have little memory."""
     if budget.memory is None or not asks_sql(table.engine):
         return wanted
-    row = 2.0 * _NUMBER_BYTES * len(facts)
+    row, rows = 2.0 * _NUMBER_BYTES * len(facts), facts[0].rows
     long = table.engine.text_bytes(table.columns)
     for one in facts:
         different = min(1.0, one.classes / min(wanted, one.rows))
         letters = long.get(one.name, 0.0)
         row += letters + different * (VALUE_BYTES + TEXT_COPIES * letters)
-    return min(wanted, max(_FEWEST, int(budget.memory * _SHARE / row)))
+    fit = int(budget.memory * _SHARE / row)
+    if fit < min(wanted, rows, _FEWEST):
+        raise EngineMemoryError(
+            f"rows are about {int(row) >> 10:,} KiB long while they are looked at, and not even "
+            f"{_FEWEST} fit into what is left of the {budget.memory >> 20:,} MiB allowed",
+            where=table.name,
+            remedy=f"Allow more memory (e.g. {spell('memory', '2GB')}), or leave columns of long "
+            f"texts out ({spell('exclude', 'a,b')}).",
+        )
+    return min(wanted, fit)
 
 
 def _look_in_memory(table: Table, seed: int, budget: Budget) -> Profile:

@@ -7,8 +7,9 @@ on `close`, when the spool is forgotten, and when the process ends.
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -235,7 +236,7 @@ def parquet_batches(
     path: str | Path, columns: Sequence[str], text: Sequence[str], rows: int,
     memory: int | None, metadata: pq.FileMetaData | None = None,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Rows of a Parquet file; texts as dictionaries, unless they are long and differ.
+    """Rows of a Parquet file; texts as dictionaries, unless many of them differ.
 
     Parameters
     ----------
@@ -251,8 +252,8 @@ def parquet_batches(
     import pyarrow.parquet as pq
 
     shown = [name for name in text if name in columns]
-    long = _long_texts(metadata or pq.read_metadata(path), shown, memory)
-    few = max(1, min(rows, int(LONG // max(sum(long.values()), 1))))
+    long, size = _long_texts(path, metadata or pq.read_metadata(path), shown, rows, memory)
+    few = max(1, min(rows, int(LONG // max(size, 1))))
     with pq.ParquetFile(
         path,
         read_dictionary=[name for name in shown if name not in long],
@@ -269,27 +270,83 @@ bytes that are read at a time where memory is limited."""
 
 
 def _long_texts(
-    metadata: pq.FileMetaData, text: Sequence[str], memory: int | None
-) -> dict[str, float]:
-    """Columns that hold much text cell by cell, and how long cells are.
+    path: str | Path,
+    metadata: pq.FileMetaData,
+    text: Sequence[str],
+    rows: int,
+    memory: int | None,
+) -> tuple[Collection[str], float]:
+    """Columns that hold much text cell by cell, and bytes of a row that count.
 
     As dictionaries, Arrow would hold all texts of a group of rows, and give them with every batch;
-    and so much is kept of many small groups that a limit counts what all hold together.
+    and so much is kept of many small groups that a limit counts what all hold together. The same
+    holds of dictionaries that are longer than a batch: numbering takes more than their texts. Under
+    a limit, those of all groups that a batch takes rows from count too.
     """
-    largest, together, long = dict.fromkeys(text, 0), dict.fromkeys(text, 0), dict[str, float]()
+    largest, together, lengths = (dict.fromkeys(text, 0.0) for _ in range(3))
+    long = set[str]()
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for part in map(group.column, range(group.num_columns)):
-            name, size, rows = part.path_in_schema, part.total_uncompressed_size, group.num_rows
+            name, size, cells = part.path_in_schema, part.total_uncompressed_size, group.num_rows
             if name not in largest:
                 continue
-            start = part.dictionary_page_offset if part.has_dictionary_page else None
-            cells = part.total_compressed_size
-            cells -= 0 if start is None else part.data_page_offset - start
-            if cells > INDEX * max(rows, 1):
+            length = size / max(cells, 1)
+            if part.total_compressed_size - _dictionary_stored(part) > INDEX * max(cells, 1):
                 largest[name], together[name] = max(largest[name], size), together[name] + size
-                long[name] = max(long.get(name, 0), size / max(rows, 1))
+                long.add(name)
+            elif memory is not None:
+                values, held = dictionary_of(path, part)
+                if values > rows:
+                    largest[name] = together[name] = math.inf
+                    long.add(name)
+                    length = held / values
+            lengths[name] = max(lengths[name], length)
     much, least = (largest, LONG) if memory is None else (together, memory // 256)
-    return {name: length for name, length in long.items() if much[name] >= least}
+    long = {name for name in long if much[name] >= least}
+    return long, sum(lengths[name] for name in (long if memory is None else text))
+
+
+def _dictionary_stored(part: pq.ColumnChunkMetaData) -> int:
+    """Bytes that the dictionary of a group of rows takes in the file."""
+    start = part.dictionary_page_offset if part.has_dictionary_page else None
+    return 0 if start is None else part.data_page_offset - start
+
+
+_MUCH = 1 << 16
+"""Bytes of a column, unpacked, from which on it is looked at what its dictionary takes."""
+
+
+def dictionary_of(path: str | Path, part: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """How many values a large dictionary of a group of rows has, and their bytes; else zeros.
+
+    That stands before it: three or four numbers, the second of which are its bytes, and a structure
+    that begins with how many values there are (in Thrift's compact protocol).
+    """
+    if not _dictionary_stored(part) or part.total_uncompressed_size < _MUCH:
+        return 0, 0
+    try:
+        with open(path, "rb") as file:
+            file.seek(part.dictionary_page_offset)
+            header = iter(file.read(_HEADER))
+    except OSError:  # it is told where rows are read
+        return 0, 0
+    numbers: list[int] = []
+    inside = False
+    for kind in header:
+        if kind & 15 == _STRUCTURE:
+            inside = True
+            continue
+        numbers.append(0)
+        for at, byte in enumerate(header):
+            numbers[-1] += (byte & 127) << 7 * at
+            if byte < 128:
+                break
+        if inside and len(numbers) > 2:
+            return numbers[-1] >> 1, numbers[1] >> 1
+    return 0, 0
+
+
+_HEADER, _STRUCTURE = 64, 12
 
 
 def batch_rows(rows: int, columns: int, size: int = _ROW_GROUP_BYTES) -> int:

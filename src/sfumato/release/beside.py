@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.columns.content import FEW
-from sfumato.columns.persons import naming_columns
+from sfumato.columns.persons import naming_columns, some_rows
 from sfumato.engines.encoding import as_arrow
-from sfumato.engines.protocol import CodeArray, Codes, asks_sql
+from sfumato.engines.protocol import CodeArray, Codes
 from sfumato.errors import spell
 from sfumato.kernels import class_ids, group_distinct, refine, representatives
 from sfumato.privacy import Model
@@ -194,11 +194,8 @@ def beside(
 
 def _some(released: Table, columns: Sequence[str], budget: Budget | None) -> pa.Table:
     """Some rows; of those that are held as codes, long labels are held once."""
-    engine, rows = released.engine, _LOOKED_AT
-    if not engine.capabilities.coded:
-        if asks_sql(engine):
-            rows = engine.fitting(rows, columns, budget)
-        return released.sample(rows, columns)
+    if not released.engine.capabilities.coded:
+        return some_rows(released, _LOOKED_AT, columns, 0, budget)
     drawn = released.codes(columns, budget).drawn(_LOOKED_AT, 0)
     cells = {}
     for name, codes, values in zip(drawn.columns, drawn.arrays, drawn.values, strict=True):

@@ -31,11 +31,12 @@ from sfumato.engines.spool import (
     Spool,
     allow,
     batch_rows,
+    dictionary_of,
     parquet_batches,
     stored_sizes,
     text_as_dictionary,
 )
-from sfumato.errors import ColumnError, EngineMemoryError, SourceError
+from sfumato.errors import ColumnError, EngineMemoryError, SourceError, spell
 from sfumato.tables.source import (
     TEXT_VALUE,
     BaseSource,
@@ -383,6 +384,7 @@ class ParquetSource(BaseSource):
         )
         self._arrow_schema = pa.schema([(column.name, column.type) for column in self._schema])
         self._native = all(plain_type(type_) == type_ for type_ in shown)
+        self._numbered = {field.name for field in stored if pa.types.is_dictionary(field.type)}
         self._sizes: dict[float, dict[str, int]] = {}
 
     def row_count(self) -> int:
@@ -416,6 +418,10 @@ class ParquetSource(BaseSource):
         names = self._names if columns is None else list(columns)
         if self.memory is not None:
             sizes = self._column_bytes(READ_BYTES)
+            most = max(self.memory - _BESIDE, self.memory // 2)
+            for name in names:
+                if sizes[name] > most:
+                    raise _large_dictionary(name, sizes[name] + _BESIDE, self.memory, self.name)
             if len(names) > 1 and sum(sizes[name] for name in names) > self.memory // 4:
                 yield from self.copy().batches(names, rows)
                 return
@@ -482,10 +488,11 @@ class ParquetSource(BaseSource):
             spools = []
             for names in slices:
                 schema = pa.schema([self._arrow_schema.field(name) for name in names])
-                rows = (batch.cast(schema) for batch in self.batches(names, _FEWEST))
+                rows = (batch.cast(schema) for batch in self.batches(names))
                 spools.append(Spool.of(schema, rows, int(most) // (4 * len(slices))))
                 laid_aside.callback(spools[-1].close)
-            for parts in _in_step([spool.batches(rows=_FEWEST) for spool in spools]):
+            few = batch_rows(BATCH_ROWS, len(self._names), LONG)
+            for parts in _in_step([spool.batches(rows=few) for spool in spools]):
                 arrays = [array for part in parts for array in part.columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=self._names)
 
@@ -507,13 +514,17 @@ class ParquetSource(BaseSource):
         if buffer in self._sizes:
             return self._sizes[buffer]
         sizes = self._sizes[buffer] = dict.fromkeys(self._names, 0)
-        for metadata in self._metadata:
+        for path, metadata in zip(self.paths, self._metadata, strict=True):
             for group in map(metadata.row_group, range(metadata.num_row_groups)):
                 for part in map(group.column, range(group.num_columns)):
                     name, stored = part.path_in_schema, min(part.total_compressed_size, buffer)
                     if name in sizes:
                         size = int(stored) + _UNPACKED * min(part.total_uncompressed_size, _PAGE)
-                        size += _NUMBERED * _dictionary_bytes(part)
+                        if part.physical_type == "BYTE_ARRAY":  # of others, none are collected
+                            values, held = dictionary_of(path, part)
+                            numbered = name in self._numbered or values <= BATCH_ROWS
+                            size += (_NUMBERED if numbered else _UNPACKED) * held
+                            size += _ENTRY * values if numbered else 0
                         sizes[name] = max(sizes[name], size)
         return sizes
 
@@ -572,18 +583,11 @@ def _metadata(path: Path, name: str) -> pq.FileMetaData:
         raise _damaged(path, name) from error
 
 
-_PAGE, _UNPACKED, _NUMBERED, _FEWEST = 1 << 20, 3, 4, 1024
-"""Bytes unpacked at a time, how often they and those of dictionaries are held, and few rows."""
-
-
-def _dictionary_bytes(part: pq.ColumnChunkMetaData) -> int:
-    """About how long the dictionary of a column of texts is, where that is much."""
-    start = part.dictionary_page_offset if part.has_dictionary_page else None
-    if start is None or part.physical_type != "BYTE_ARRAY":  # of others, no values are collected
-        return 0
-    share = (part.data_page_offset - start) / max(part.total_compressed_size, 1)
-    size = int(share * part.total_uncompressed_size)
-    return size if size > _PAGE // 2 else 0
+_PAGE, _UNPACKED = 1 << 20, 3
+"""Bytes unpacked at a time, and how often they are held, as are those of a dictionary."""
+_NUMBERED, _ENTRY, _BESIDE = 6, 100, 96 << 20
+"""How often those of a dictionary are held that Arrow numbers, what each value takes besides, and
+what the rows take meanwhile; measured."""
 
 
 def _in_step(
@@ -632,6 +636,16 @@ def _too_large(name: str) -> EngineMemoryError:
         "a cell, or a group of rows, does not fit into memory",
         where=name,
         remedy="Leave long columns out where the file is made, or write smaller groups of rows.",
+    )
+
+
+def _large_dictionary(column: str, size: int, memory: int, name: str) -> EngineMemoryError:
+    return EngineMemoryError(
+        f"reading the dictionary of column `{column}` takes about {size >> 20:,} MiB, more than "
+        f"the {memory >> 20:,} MiB allowed",
+        where=name,
+        remedy=f"Allow more memory (e.g. {spell('memory', '2GB')}), leave the column out "
+        f"({spell('exclude', [column])}), or write the file with small groups of rows.",
     )
 
 
