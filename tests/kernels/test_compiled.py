@@ -765,6 +765,35 @@ def test_a_process_that_is_not_asked_ends():
         assert process.wait(60) == 0
 
 
+FORKED = """
+import os
+from sfumato.kernels.compiler_process import _Process, made_apart
+_Process.turn.acquire()  # as a thread does that waits for its answer
+if not os.fork():
+    print(made_apart(abs, -3), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+INTERRUPTED = """
+import os, signal, threading, time
+from sfumato.kernels.compiler_process import _Process, made_apart
+made_apart(abs, -1)
+first = _Process.running()._process
+threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+try:
+    made_apart(time.sleep, 600)
+except KeyboardInterrupt:
+    print(first.poll() is not None, made_apart(abs, -3))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="copies processes")
+@pytest.mark.parametrize(("code", "said"), [(FORKED, "3\n"), (INTERRUPTED, "True 3\n")])
+def test_who_was_copied_or_interrupted_is_answered_all_the_same(code, said):
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120) == said
+
+
 def test_nobody_waits_for_ever(shared):
     with turn(shared), other_process(patience=0.05) as other:
         assert other.stdout.readline() == COMPILING  # it waits, and compiles then

@@ -101,6 +101,15 @@ class _Process:
             _Process._running = None
 
 
+def _renew() -> None:
+    """Let the copy of a process not wait for threads that it has no copy of."""
+    _Process.turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # where processes can be copied
+    os.register_at_fork(after_in_child=_renew)
+
+
 def serve() -> None:
     """Answer on standard output what is asked on standard input."""
     while True:
