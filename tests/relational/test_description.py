@@ -159,13 +159,15 @@ def test_one_table_is_no_dataset(house: Path, tmp_path: Path) -> None:
     made = sf.relational.dataset(house)
     schema = "postgresql:///db#ward.*"
     description = house / "dataset.toml"
-    for given in (description, str(house), tmp_path, schema, made):
+    for given in (description, str(house), schema, made):
         with pytest.raises(ParameterError, match=r"of several tables\. .* sfumato\.relational"):
             sf.table(given)
         with pytest.raises(ParameterError, match="of several tables"):
             sf.risk(given, qi=["sex"])
     with pytest.raises(SourceError, match="no such file"):
         sf.table(tmp_path / "other.toml")
+    with pytest.raises(ColumnError, match=r"missing in some of the files.*b\.parquet"):
+        sf.table(tmp_path)
 
 
 def test_a_person_must_be_said_and_be_one_row_each(house: Path, key: Path) -> None:

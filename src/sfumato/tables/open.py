@@ -408,9 +408,11 @@ def _several(source: Any, _: Opening) -> None:
     made = _is(source, "sfumato", "Dataset")
     if not (made or may_be_dataset(source)):
         return
-    from sfumato.tables.several import names_several
+    from sfumato.tables.several import names_several, parts_of_one
 
     name = source.name if made else os.fsdecode(source)
+    if not made and parts_of_one(name):
+        return  # whoever reads them as one table says which of them does not fit
     if made or names_several(name):
         raise ParameterError(
             "this is a dataset of several tables",

@@ -37,13 +37,18 @@ def names_several(text: str) -> bool:
     place = Path(text)
     if not os.path.isdir(place):
         return text.lower().endswith(".toml") and os.path.isfile(place)
-    if (place / DESCRIPTION).is_file():
-        return True
-    files = table_files(place)
-    parquet = [one for one in files if one.name.lower().endswith((".parquet", ".pq"))]
-    if not parquet:
-        return bool(files)
-    return any(_header(one) != _header(parquet[0]) for one in parquet[1:MOST_TABLES])
+    if parts := parts_of_one(text):
+        return any(_header(one) != _header(parts[0]) for one in parts[1:MOST_TABLES])
+    return (place / DESCRIPTION).is_file() or bool(table_files(place))
+
+
+def parts_of_one(text: str) -> list[Path]:
+    """Parquet files of a folder without a description, which one table is read from if they fit."""
+    folder = Path(text)
+    if not folder.is_dir() or (folder / DESCRIPTION).is_file():
+        return []
+    ends = (".parquet", ".pq")
+    return [one for one in table_files(folder) if one.name.lower().endswith(ends)]
 
 
 def schema_of(address: str) -> str | None:
