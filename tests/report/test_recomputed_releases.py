@@ -607,7 +607,7 @@ def test_several_sets_are_told_apart(tmp_path: Path) -> None:
     beside_one = alone(after, ["sex", "ward", "note"])
     shown = html.unescape(re.sub(r"<[^>]+>", "", project.made.shown))
     said_of = re.findall(r"Not promised: ([\d,]+) of [\d,]+ rows \(.*?\) are alone for whoever "
-                         r"knows (.*?) beside (.*?);", shown)  # fmt: skip
+                         r"knows (.*?) besides (.*?);", shown)  # fmt: skip
     assert said_of
     for found, by, beside in said_of:
         names = [n for n in frame.columns if re.search(rf"\b{n}\b", by)]

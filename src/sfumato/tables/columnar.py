@@ -38,6 +38,7 @@ from sfumato.engines.spool import (
 )
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError, spell
 from sfumato.tables.source import (
+    NUMBER_VALUE,
     TEXT_VALUE,
     BaseSource,
     chosen,
@@ -409,6 +410,8 @@ class ParquetSource(BaseSource):
                         if self.memory is not None and _differ(part):
                             # such texts are held more often than codes while they are numbered
                             held += part.total_uncompressed_size + TEXT_VALUE * part.num_values
+                    elif part.path_in_schema in self._names and self.memory is not None:
+                        held += NUMBER_VALUE * part.num_values * _differ(part)
         return held
 
     def batches(
@@ -607,7 +610,7 @@ def _in_step(
 
 
 def _differ(part: pq.ColumnChunkMetaData) -> bool:
-    """Whether texts are stored one by one, because most of them differ."""
+    """Whether values are stored one by one, because most of them differ."""
     return bool(part.total_uncompressed_size > INDEX * part.num_values)
 
 

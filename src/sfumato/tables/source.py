@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     import duckdb
 
 
-TEXT_VALUE = 48
-"""Bytes that a text takes besides its letters while different ones are numbered and ranked."""
+TEXT_VALUE, NUMBER_VALUE = 48, 24
+"""Bytes that a text takes besides its letters while different ones are numbered and ranked, and
+that a number does besides its code."""
 
 
 class BaseSource:
