@@ -838,6 +838,17 @@ def test_nor_with_columns_of_many_long_values(tmp_path: Path) -> None:
     assert grown <= TOLERATED * 256
 
 
+def test_pictures_that_are_stored_once_come_a_few_at_a_time(tmp_path: Path) -> None:
+    pictures = [bytes([at]) * (1 << 18) for at in range(8)]
+    table = pa.table({"age": range(200), "photo": [pictures[at % 8] for at in range(200)]})
+    place = tmp_path / "people.parquet"
+    pq.write_table(table, place)
+    for columns, most in ((["age", "photo"], 63), (["age"], 200)):
+        batches = list(parquet_batches(place, columns, [], 1_000, 256 << 20))
+        assert max(batch.num_rows for batch in batches) == most
+        assert pa.Table.from_batches(batches).equals(table.select(columns))
+
+
 def numbers(path: Path, rows: int) -> Path:
     """Two columns of numbers that all differ, and one of few."""
     at = np.arange(rows)

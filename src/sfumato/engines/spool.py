@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -252,7 +252,9 @@ def parquet_batches(
     import pyarrow.parquet as pq
 
     shown = [name for name in text if name in columns]
-    long, size = _long_texts(path, metadata or pq.read_metadata(path), shown, rows, memory)
+    metadata = metadata or pq.read_metadata(path)
+    long, size = _long_texts(path, metadata, shown, rows, memory)
+    size += _unpacked_bytes(path, metadata, {*columns} - {*shown})
     few = max(1, min(rows, int(LONG // max(size, 1))))
     with pq.ParquetFile(
         path,
@@ -267,6 +269,18 @@ def parquet_batches(
 LONG, INDEX, READ_BYTES = 1 << 24, 6, 1 << 16
 """Bytes of text in a group of rows or in a batch, what a row of a dictionary takes at most, and
 bytes that are read at a time where memory is limited."""
+
+
+def _unpacked_bytes(path: str | Path, metadata: pq.FileMetaData, names: Set[str]) -> float:
+    """Bytes of a row in columns that come cell by cell, though each value is stored only once."""
+    lengths = dict.fromkeys(names, 0.0)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for part in map(group.column, range(group.num_columns)):
+            if part.path_in_schema in names and part.physical_type == "BYTE_ARRAY":
+                values, held = dictionary_of(path, part)
+                length = max(lengths[part.path_in_schema], held / max(values, 1))
+                lengths[part.path_in_schema] = length
+    return sum(lengths.values())
 
 
 def _long_texts(
